@@ -1,0 +1,41 @@
+# make test: everything CI runs.  make demo: the shortest look at what the package does.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+export HF_HUB_OFFLINE := 1
+
+.PHONY: test demo venv lint types imports bench clean
+.NOTPARALLEL:
+
+test: lint types imports
+	$(BIN)/python -m pytest -q
+
+demo: venv
+	$(BIN)/python -m hypersphere.studies.free_points
+
+venv: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@echo "Installing into $(VENV) (a minute or two the first time)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+lint: venv
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: venv
+	$(BIN)/mypy
+
+imports: venv
+	$(BIN)/lint-imports --no-logo
+
+bench: venv
+	$(BIN)/python -m benchmarks.engine
+
+clean:
+	rm -rf build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
