@@ -1,0 +1,17 @@
+"""Unit vectors and what can be measured between them."""
+
+from hypersphere.geometry.angles import angle, chord, cosine, tangent
+from hypersphere.geometry.configurations import cross_polytope, simplex, uniform_points
+from hypersphere.geometry.unit import normalize, unit
+
+__all__ = [
+    "angle",
+    "chord",
+    "cosine",
+    "cross_polytope",
+    "normalize",
+    "simplex",
+    "tangent",
+    "uniform_points",
+    "unit",
+]

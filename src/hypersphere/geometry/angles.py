@@ -1,0 +1,47 @@
+"""Cosine, chord, angle, tangent part; all with finite gradients where the mathematics allows one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hypersphere.geometry.unit import unit
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    """Cosines of every row of ``a`` with every row of ``b``: (N, D), (M, D) -> (N, M).
+
+    >>> cosine(torch.eye(2), torch.tensor([[2.0, 0.0]])).tolist()
+    [[1.0], [0.0]]
+    """
+    return unit(a) @ unit(b).T
+
+
+def chord(cos: Tensor, smallest: float = 1e-12) -> Tensor:
+    """Euclidean distance sqrt(2 - 2 cos) of two unit vectors; flat below ``smallest`` (squared).
+
+    The derivative of the root at 0 is infinite; at coincident points the gradient is 0 instead.
+
+    >>> chord(torch.tensor([-1.0, 0.5])).tolist()
+    [2.0, 1.0]
+    """
+    return (2 - 2 * cos).clamp_min(smallest).sqrt()
+
+
+def angle(cos: Tensor, margin: float | None = None) -> Tensor:
+    """arccos with the cosine kept ``margin`` inside [-1, 1] (default 1e-7, float64: 1e-14): finite gradient.
+
+    >>> round(float(angle(torch.tensor(0.0, dtype=torch.float64))), 6)
+    1.570796
+    """
+    inside = margin if margin is not None else (1e-14 if cos.dtype == torch.float64 else 1e-7)
+    return cos.clamp(-1 + inside, 1 - inside).arccos()
+
+
+def tangent(vectors: Tensor, at: Tensor) -> Tensor:
+    """Part of each row of ``vectors`` orthogonal to the unit row ``at``: (I - h hᵀ) v.
+
+    >>> tangent(torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0, 0.0]])).tolist()
+    [[0.0, 1.0]]
+    """
+    return vectors - at * (vectors * at).sum(dim=-1, keepdim=True)

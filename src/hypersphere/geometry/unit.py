@@ -1,0 +1,53 @@
+"""Rows scaled to length one, whatever their size."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# Squares of norms inside this range neither overflow nor lose digits in float32.
+_SAFE = (1e-15, 1e15)
+
+
+def unit(z: Tensor) -> Tensor:
+    """Rows of ``z`` scaled to unit length; a zero row stays zero and receives no gradient.
+
+    >>> unit(torch.tensor([[3.0, 4.0], [0.0, 0.0], [3e30, 4e30]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000],
+            [0.6000, 0.8000]])
+    """
+    return normalize(z)[0]
+
+
+def normalize(z: Tensor, name: str = "z") -> tuple[Tensor, Tensor]:
+    """Unit rows h (N, D) and the inverse norms (N, 1), in float32 or better.
+
+    The gradient with respect to z is (I - h hᵀ) ∂L/∂h times the inverse norm, which is 0 for a zero row.
+    """
+    if not z.is_floating_point():
+        raise ValueError(f"{name} must hold floating point numbers, not {z.dtype}")
+    z = z.to(torch.promote_types(z.dtype, torch.float32))
+    norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    if norm.numel() == 0:
+        return z, norm
+    smallest, largest = (float(bound) for bound in torch.aminmax(norm.detach()))
+    if _SAFE[0] < smallest and largest < _SAFE[1]:  # False also for NaN
+        inverse = norm.reciprocal()
+        return z * inverse, inverse.detach()
+    return _normalize_extreme(z, name)
+
+
+def _normalize_extreme(z: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """Zero, tiny and huge rows: scale each row by its largest entry before taking the norm."""
+    largest = z.detach().abs().amax(dim=1, keepdim=True)
+    bad = (~largest.isfinite()).flatten().nonzero().flatten()
+    if len(bad):
+        rows = ", ".join(str(int(row)) for row in bad[:5]) + (", …" if len(bad) > 5 else "")
+        raise ValueError(f"{name} holds NaN or Inf in {len(bad)} of {len(z)} rows (row {rows})")
+    limits = torch.finfo(z.dtype)
+    counts = largest > limits.tiny / limits.eps  # below this 1/norm overflows; the row counts as zero
+    scale = torch.where(counts, largest, 1.0)
+    scaled = z / scale
+    norm = torch.where(counts, torch.linalg.vector_norm(scaled, dim=1, keepdim=True), 1.0)
+    return scaled * (counts / norm), (counts / (norm * scale)).detach()
