@@ -1,0 +1,31 @@
+"""One evaluation for all objectives: dense or in blocks, on one process or many."""
+
+from hypersphere.engine.cache import GradientCache
+from hypersphere.engine.contract import Anchors, Read, Statistics
+from hypersphere.engine.evaluation import dense, evaluate, streaming
+from hypersphere.engine.masked import (
+    count,
+    masked_logsumexp,
+    masked_max,
+    masked_mean,
+    masked_min,
+    masked_softmax,
+    masked_sum,
+)
+
+__all__ = [
+    "Anchors",
+    "GradientCache",
+    "Read",
+    "Statistics",
+    "count",
+    "dense",
+    "evaluate",
+    "masked_logsumexp",
+    "masked_max",
+    "masked_mean",
+    "masked_min",
+    "masked_softmax",
+    "masked_sum",
+    "streaming",
+]

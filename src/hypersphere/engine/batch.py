@@ -1,0 +1,175 @@
+"""The whole batch as unit rows, and where in it each similarity matrix finds its rows and columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine.contract import Anchors, Evaluable, Read
+from hypersphere.engine.processes import Share, exchange, gather_rows, world_size
+from hypersphere.geometry import normalize
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Two views (N, D) and extra negatives (M, D), normalised, of all processes together."""
+
+    rows: tuple[Tensor, Tensor, Tensor]  # z1, z2, negatives
+    labels: Tensor | None  # (N,)
+    share: Share  # of the instances
+    extra: Share  # of the negatives
+
+    @property
+    def size(self) -> int:
+        return self.share.total
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One view taking its turn as the anchors."""
+
+    batch: Batch
+    anchor: int  # 0 or 1
+
+    @property
+    def other(self) -> int:
+        return 1 - self.anchor
+
+    def sources(self, read: Read) -> tuple[int, tuple[int, ...]]:
+        """Index of the rows and indices of the columns of a matrix in ``batch.rows``."""
+        x, y, extra = self.anchor, self.other, ((2,) if len(self.batch.rows[2]) else ())
+        layout: dict[Read, tuple[int, tuple[int, ...]]] = {
+            "cross": (x, (y, *extra)),
+            "same": (x, (x, *extra)),
+            "other": (y, (y, *extra)),
+            "both": (x, (y, x, *extra)),
+        }
+        return layout[read]
+
+    def columns(self, read: Read) -> int:
+        return sum(len(self.batch.rows[index]) for index in self.sources(read)[1])
+
+    def mask(self, rows: Tensor, columns: int) -> Tensor:
+        """True where a column is another instance than the anchor's; ``rows`` (B,) are places in the batch."""
+        mask = torch.ones(len(rows), columns, dtype=torch.bool, device=rows.device)
+        line = torch.arange(len(rows), device=rows.device)
+        for own in range(0, self.own_columns(columns) * self.batch.size, self.batch.size):
+            mask[line, rows + own] = False
+        return mask
+
+    def own_columns(self, columns: int) -> int:
+        """How many columns belong to the anchor's own instance."""
+        return (columns - len(self.batch.rows[2])) // self.batch.size
+
+    def relatives(self, rows: Tensor, columns: int) -> Tensor:
+        """True at other instances that share the anchor's label."""
+        labels = self.batch.labels
+        assert labels is not None
+        unlabelled = labels.new_full((len(self.batch.rows[2]),), -1)
+        of_columns = torch.cat([labels] * self.own_columns(columns) + [unlabelled])
+        own = labels[rows].unsqueeze(1)
+        return (own == of_columns) & (own >= 0) & self.mask(rows, columns)
+
+    def anchors(
+        self, objective: Evaluable, rows: slice, x: Tensor, y: Tensor, matrices: list[Tensor], context: object
+    ) -> Anchors:
+        """What the objective sees of the anchors ``rows`` (places in the batch)."""
+        places = torch.arange(rows.start, rows.stop, device=x.device)
+        columns = matrices[0].shape[1] if matrices else 0
+        labels = self.batch.labels
+        if objective.one_sided:
+            y = y.detach()
+        return Anchors(
+            rows=x,
+            others=y,
+            positive=(x * y).sum(dim=1),
+            negatives=tuple(matrices),
+            mask=self.mask(places, columns) if matrices else torch.empty(len(x), 0, dtype=torch.bool),
+            relatives=self.relatives(places, columns) if objective.labelled and matrices else None,
+            labels=None if labels is None else labels[places],
+            context=context,
+        )
+
+
+def turns(objective: Evaluable, batch: Batch) -> list[Turn]:
+    return [Turn(batch, anchor) for anchor in ((0, 1) if objective.anchors == "both" else (0,))]
+
+
+def check(z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None) -> None:
+    """One clear sentence for input that cannot be two views of a batch."""
+    for name, z in (("z1", z1), ("z2", z2), ("negatives", negatives)):
+        if z is not None and not isinstance(z, Tensor):
+            raise ValueError(f"{name} must be a tensor, not {type(z).__name__}")
+        if z is not None and (z.ndim != 2 or z.shape[1] == 0):
+            raise ValueError(f"{name} must be a matrix, one embedding per row, not of shape {tuple(z.shape)}")
+        if z is not None and not z.is_floating_point():
+            raise ValueError(f"{name} must hold floating point numbers, not {z.dtype}")
+        if z is not None and z.device != z1.device:
+            raise ValueError(f"{name} is on {z.device} but z1 is on {z1.device}")
+    if z1.shape != z2.shape:
+        raise ValueError(f"the two views differ in shape: z1 {tuple(z1.shape)}, z2 {tuple(z2.shape)}")
+    if negatives is not None and negatives.shape[1] != z1.shape[1]:
+        raise ValueError(f"negatives have {negatives.shape[1]} dimensions but the views have {z1.shape[1]}")
+    if labels is not None and (not isinstance(labels, Tensor) or labels.shape != z1.shape[:1]):
+        found = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
+        raise ValueError(f"labels must be a tensor of {len(z1)} whole numbers, one per row, not {found}")
+    if labels is not None and (labels.is_floating_point() or labels.is_complex()):
+        raise ValueError(f"labels must be whole numbers (-1: unlabelled), not {labels.dtype}")
+
+
+def assemble(
+    z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, gather: bool
+) -> tuple[Batch, list[Tensor]]:
+    """The batch of all processes and the inverse norms of this process's z1, z2, negatives.
+
+    With several processes an error on one is raised on all, so that none waits for ever.
+    """
+    problem: ValueError | None = None
+    pairs: list[tuple[Tensor, Tensor]] = []
+    try:
+        check(z1, z2, labels, negatives)
+        if negatives is None:
+            negatives = z1.new_empty(0, z1.shape[1])
+        dtype = torch.promote_types(torch.promote_types(z1.dtype, z2.dtype), negatives.dtype)
+        named = ((z1, "z1"), (z2, "z2"), (negatives, "negatives"))
+        pairs = [normalize(z.to(dtype), name) for z, name in named]
+    except ValueError as error:
+        problem = error
+    if world_size(gather) == 1:
+        if problem:
+            raise problem
+        share, extra = Share((len(z1),), 0), Share((len(pairs[2][0]),), 0)
+        local = tuple(h for h, _ in pairs)
+    else:
+        share, extra = _agree(problem, z1, labels, negatives)
+        local = tuple(gather_rows(h.detach(), s) for (h, _), s in zip(pairs, (share, share, extra), strict=True))
+        if labels is not None:
+            labels = gather_rows(labels.to(torch.int64), share)
+    if share.total < 2:
+        raise ValueError(f"a batch needs at least two instances to have negatives; this one has {share.total}")
+    return Batch((local[0], local[1], local[2]), labels, share, extra), [inverse for _, inverse in pairs]
+
+
+def _agree(
+    problem: ValueError | None, z1: Tensor, labels: Tensor | None, negatives: Tensor | None
+) -> tuple[Share, Share]:
+    """Sizes of all processes; an error anywhere, or views that do not fit together, is an error everywhere."""
+    if problem:
+        numbers = [1, 0, 0, 0, 0]
+    else:
+        assert negatives is not None
+        numbers = [0, len(z1), len(negatives), z1.shape[1], int(labels is not None)]
+    everybody = exchange(numbers, z1.device if isinstance(z1, Tensor) else torch.device("cpu"))
+    if problem:
+        raise problem
+    for rank, (failed, *_) in enumerate(everybody):
+        if failed:
+            raise ValueError(f"process {rank} was given bad input; see its own error")
+    for place, what in ((3, "dimension of embeddings"), (4, "presence of labels")):
+        found = [each[place] for each in everybody]
+        if len(set(found)) > 1:
+            raise ValueError(f"processes differ in the {what}: {found}")
+    rank = torch.distributed.get_rank()
+    return Share(tuple(each[1] for each in everybody), rank), Share(tuple(each[2] for each in everybody), rank)

@@ -1,0 +1,68 @@
+"""What the engine asks of an objective, and what it hands to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+Read = Literal["cross", "same", "other", "both"]
+Statistics = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """A block of B anchors, as an objective sees it. Rows are unit vectors, D their dimension, N the batch.
+
+    The columns of a similarity matrix are the batch (N of them; "both": 2N) followed by the extra negatives.
+    """
+
+    rows: Tensor  # (B, D) the anchors x_i
+    others: Tensor  # (B, D) their other views y_i
+    positive: Tensor  # (B,) x_i·y_i
+    negatives: tuple[Tensor, ...]  # (B, M) one matrix for each name the objective reads
+    mask: Tensor  # (B, M) True where a column is a negative: False at the anchor's own instance
+    relatives: Tensor | None  # (B, M) True at other instances of the anchor's label; only if objective.labelled
+    labels: Tensor | None  # (B,) -1 means unlabelled
+    context: Any  # what objective.prepare returned
+
+
+class Evaluable(Protocol):
+    """The engine's view of an objective; ``objectives.PairwiseObjective`` implements all of it but the formula.
+
+    reads: the similarity matrices wanted, with x the anchors' view and y the other one.
+        "cross" x_i·y_j, "same" x_i·x_j, "other" y_i·y_j, "both" cross and same side by side.
+    anchors: "first" (the rows of z1 are anchors) or "both" (the two views take turns, stacked to 2N anchors).
+    one_sided: only anchors move; keys and positives carry no gradient.
+    coupled: ``combine`` is needed to turn what anchors say into losses.
+    """
+
+    reduction: str
+    gather: bool
+
+    @property
+    def reads(self) -> tuple[Read, ...]: ...
+    @property
+    def anchors(self) -> str: ...
+    @property
+    def one_sided(self) -> bool: ...
+    @property
+    def coupled(self) -> bool: ...
+    @property
+    def labelled(self) -> bool: ...
+    @property
+    def turns_add(self) -> bool: ...
+
+    def prepare(self, x: Tensor, y: Tensor) -> Any:
+        """Anything all anchors need to know of the whole views (N, D), computed once, without gradient."""
+
+    def block(self, anchors: Anchors) -> Statistics:
+        """Named numbers (B,) for each anchor; "loss" is the one to minimise unless ``combine`` makes it."""
+
+    def combine(self, statistics: Statistics) -> Statistics:
+        """From everybody's statistics (N,): losses (N,), or scalars, under the same names."""
+
+    def parameters(self) -> Iterator[torch.nn.Parameter]: ...

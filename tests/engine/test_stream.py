@@ -1,0 +1,208 @@
+"""The streamed form is the dense form, in less memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import hypersphere as hs
+from hypersphere.engine import masked_max
+from hypersphere.objectives import PairwiseObjective
+from hypersphere.testing.example import some_labels, views
+from tests import cases
+
+
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.ALL))
+def test_streaming_equals_dense_for_every_block_size(name: str, params: dict[str, Any]) -> None:
+    hs.testing.assert_streams_exactly(hs.create_objective(name, **params), rows=(1, 2, 3, 4, 5, 7, 10, 11, 50))
+
+
+@pytest.mark.parametrize("name", ["infonce", "ntxent", "dclw", "supcon", "siglip"])
+def test_streaming_equals_dense_for_a_learned_temperature(name: str) -> None:
+    hs.testing.assert_streams_exactly(hs.create_objective(name, learnable=True))
+    if name != "dclw":  # its weight is detached
+        hs.testing.assert_gradient_exact(hs.create_objective(name, learnable=True))
+
+
+def test_dclw_learned_temperature_against_differences() -> None:
+    """The temperature does not enter the detached weight, so differences see its whole gradient."""
+    objective = hs.create_objective("dclw", learnable=True).double()
+    z1, z2 = views(6, 4)
+    objective(z1, z2).backward()
+    sides = [hs.create_objective("dclw", temperature=0.1 * 2.718281828459045**s)(z1, z2).item() for s in (1e-5, -1e-5)]
+    assert objective.log_temperature.grad.item() == pytest.approx((sides[0] - sides[1]) / 2e-5, rel=1e-6)
+
+
+def test_default_blocks_equal_dense_on_a_large_ragged_batch() -> None:
+    z1, z2 = (z.requires_grad_() for z in views(1337, 8))
+    objective = hs.create_objective("ntxent")
+    with hs.dense():
+        expected = torch.autograd.grad(objective(z1, z2), [z1, z2])
+    found = torch.autograd.grad(objective(z1, z2), [z1, z2])
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["infonce", "ntxent", "siglip", "kcl", "supcon", "met"])
+def test_reduction_none_lists_the_anchors_and_streams(name: str) -> None:
+    z1, z2 = (z.requires_grad_() for z in views(9, 5))
+    weights = torch.linspace(-1, 2, 18, dtype=torch.float64)
+    each = hs.create_objective(name, reduction="none").double()
+    mean = hs.create_objective(name).double()
+    total = hs.create_objective(name, reduction="sum").double()
+    inputs = [z1, z2, *each.parameters()]
+    vector = each(z1, z2, some_labels(9))
+    assert vector.mean().item() == pytest.approx(mean(z1, z2, some_labels(9)).item(), rel=1e-12)
+    assert vector.sum().item() == pytest.approx(total(z1, z2, some_labels(9)).item(), rel=1e-12)
+    expected = torch.autograd.grad(vector @ weights[: len(vector)], inputs)
+    for rows in (1, 4, 9):
+        with hs.streaming(rows):
+            streamed = each(z1, z2, some_labels(9))
+            found = torch.autograd.grad(streamed @ weights[: len(vector)], inputs)
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.ALL))
+def test_parts_are_differentiable_and_the_loss_among_them_is_the_loss(name: str, params: dict[str, Any]) -> None:
+    objective = hs.create_objective(name, **params).double()
+    z1, z2 = (z.requires_grad_() for z in views(7, 4))
+    labels = some_labels(7)
+    with hs.dense():
+        expected = objective.terms(z1, z2, labels)
+        slopes = {k: torch.autograd.grad(v, [z1], allow_unused=True, retain_graph=True) for k, v in expected.items()}
+        assert expected["loss"].item() == pytest.approx(objective(z1, z2, labels).item(), rel=1e-12)
+    with hs.streaming(3):
+        found = objective.terms(z1, z2, labels)
+    assert found.keys() == expected.keys()
+    for part, value in found.items():
+        assert value.item() == pytest.approx(expected[part].item(), rel=1e-11, abs=1e-11)
+        (slope,) = torch.autograd.grad(value, [z1], allow_unused=True, retain_graph=True)
+        wanted = slopes[part][0] if slopes[part][0] is not None else torch.zeros_like(z1)
+        torch.testing.assert_close(slope, wanted, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "params"), **cases.named([c for c in cases.SMOOTH + cases.DETACHED if c[0] != "met"]))
+def test_parts_add_up_to_the_loss(name: str, params: dict[str, Any]) -> None:
+    found = hs.create_objective(name, **params).double().terms(*views(7, 4), some_labels(7))
+    parts = sum(value.item() for part, value in found.items() if part != "loss")
+    assert parts == pytest.approx(found["loss"].item(), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["infonce", "ntxent", "siglip", "align_uniform", "mbarlow", "supcon"])
+def test_what_is_kept_for_backward_is_linear_in_the_batch(name: str) -> None:
+    objective = hs.create_objective(name)
+    sizes = 1500, 3000
+    kept = []
+    for size in sizes:
+        z1, z2 = (z.float().requires_grad_() for z in views(size, 16))
+        loss = objective(z1, z2, torch.arange(size) % 7)
+        seen: set[int] = set()
+        total = 0
+        nodes = [loss.grad_fn]
+        while nodes:
+            node = nodes.pop()
+            if node is None or id(node) in seen:
+                continue
+            seen.add(id(node))
+            for value in vars(node).get("slopes", []) if hasattr(node, "__dict__") else []:
+                total += sum(s.numel() for s in value if s is not None)
+            total += sum(t.numel() for t in getattr(node, "saved_tensors", ()) if t is not None)
+            nodes += [parent for parent, _ in node.next_functions]
+        kept.append(total)
+    assert 2 * 16 * sizes[0] <= kept[0] <= 4 * 16 * sizes[0]
+    assert kept[1] == pytest.approx(2 * kept[0], rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["infonce", "ntxent", "align_uniform"])
+def test_no_square_tensor_outlives_its_block(name: str) -> None:
+    """Autograd inside the engine saves strips of a block, never a matrix of the whole batch."""
+    largest = 0
+
+    def look(tensor: Tensor) -> Tensor:
+        nonlocal largest
+        largest = max(largest, tensor.numel())
+        return tensor
+
+    z1, z2 = (z.float().requires_grad_() for z in views(3000, 16))
+    with torch.autograd.graph.saved_tensors_hooks(look, lambda t: t):
+        hs.create_objective(name)(z1, z2)
+    assert 0 < largest <= 2**20
+
+
+def test_double_backward_works_densely_and_is_refused_streaming() -> None:
+    z1, z2 = (z.requires_grad_() for z in views(5, 3))
+    objective = hs.create_objective("infonce", learnable=True).double()
+    assert torch.autograd.gradgradcheck(lambda a, b: objective(a, b), (z1, z2))
+    with hs.streaming(2):
+        loss = objective(z1, z2)
+    with pytest.raises(RuntimeError, match=r"differentiated twice.*hypersphere.dense"):
+        torch.autograd.grad(loss, [z1], create_graph=True)
+
+
+@pytest.mark.parametrize("name", ["supcon", "met", "kcl", "align_uniform", "siglip", "ntxent"])
+def test_double_backward_of_every_kind(name: str) -> None:
+    z1, z2 = (z.requires_grad_() for z in views(4, 3))
+    objective = hs.create_objective(name).double()
+    labels = torch.tensor([0, 0, 1, -1])
+    assert torch.autograd.gradgradcheck(lambda a, b: objective(a, b, labels), (z1, z2))
+
+
+def test_a_loss_can_be_run_backward_twice_when_retained() -> None:
+    z1, z2 = (z.requires_grad_() for z in views(8, 3))
+    for context in (hs.dense(), hs.streaming(3)):
+        with context:
+            loss = hs.create_objective("infonce")(z1, z2)
+        first = torch.autograd.grad(loss, [z1], retain_graph=True)[0].clone()
+        torch.testing.assert_close(torch.autograd.grad(loss, [z1])[0], first)
+
+
+@pytest.mark.parametrize("context", [hs.dense, lambda: hs.streaming(2)], ids=["dense", "streaming"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_and_half_precision_give_float32_values(context: Any, dtype: torch.dtype) -> None:
+    z1, z2 = (z.to(dtype) for z in views(6, 8))
+    expected = hs.create_objective("infonce")(z1.float(), z2.float())
+    a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16), context():
+        value = hs.create_objective("infonce")(a, b)
+    assert value.dtype == torch.float32
+    torch.testing.assert_close(value, expected)
+    value.backward()
+    assert a.grad.dtype == dtype
+
+
+def test_views_that_need_no_gradient_get_none_and_cost_nothing() -> None:
+    z1, z2 = views(6, 4)
+    z1.requires_grad_()
+    with hs.streaming(2):
+        hs.create_objective("infonce")(z1, z2).backward()
+    assert z1.grad is not None
+    assert z2.grad is None
+    with torch.no_grad(), hs.streaming(2):
+        assert not hs.create_objective("infonce")(z1, z2).requires_grad
+
+
+def test_mixed_precision_views_are_promoted() -> None:
+    z1, z2 = views(6, 4)
+    with hs.streaming(4):
+        assert hs.create_objective("infonce")(z1, z2.float()).dtype == torch.float64
+
+
+class NewObjective(PairwiseObjective):
+    """As a user would write one."""
+
+    negatives = "both"
+    margin: float = 0.3
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+        return torch.relu(self.margin - positive + masked_max(negatives, mask)) ** 2
+
+
+def test_an_objective_of_ones_own_does_everything() -> None:
+    objective = NewObjective(margin=0.5)
+    assert repr(objective) == "NewObjective(margin=0.5)"
+    hs.testing.assert_gradient_exact(objective)
+    hs.testing.check(objective, world_size=3)
