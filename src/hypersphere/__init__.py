@@ -1,0 +1,19 @@
+"""hypersphere: objectives on the unit hypersphere, one definition each, exact at any batch size."""
+
+from hypersphere import testing
+from hypersphere.engine import GradientCache, dense, streaming
+from hypersphere.objectives import PairwiseObjective, create_objective, list_objectives, register
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GradientCache",
+    "PairwiseObjective",
+    "__version__",
+    "create_objective",
+    "dense",
+    "list_objectives",
+    "register",
+    "streaming",
+    "testing",
+]

@@ -1,0 +1,62 @@
+"""Alignment and uniformity, weighed against each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine import Statistics, count, masked_logsumexp
+from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.objectives.registry import register
+from hypersphere.objectives.settings import choice, number
+
+
+@register("align_uniform")
+class AlignUniform(PairwiseObjective):
+    """Mean distance of positives, and logarithm of the mean Gaussian potential of all other pairs.
+
+    L = (1-λ) mean_i ‖h_i-h'_i‖^α + λ log mean_{pairs} e^{-t‖·‖²}, λ = ``weight``.
+    pairs "same": (h_i, h_j) in each view, the two averaged (Wang and Isola); "cross": (h_i, h'_j), i≠j (Nie).
+
+    Source: Wang & Isola 2020; Nie et al. 2023, Eq. 2 to 4.
+    Use it to steer the two by hand, or its parts as a metric (α = 2, t = 2). It has no gradient dissipation: it
+    goes on pushing pairs that are already far apart.
+    Relations: ``mhe`` is its uniformity with t = 1; e^uniformity is the Gaussian energy of ``kcl``.
+
+    >>> x = torch.eye(4)
+    >>> round(AlignUniform(weight=1.0)(x, x).item(), 6)
+    -4.0
+    """
+
+    source = "Wang & Isola 2020; Nie et al. 2023, Eq. 2-4"
+    reductions = ("mean",)
+    alpha: float = number(default=2.0, above=0)
+    t: float = number(default=2.0, above=0)
+    weight: float = number(default=0.5, at_least=0, at_most=1)
+    pairs: str = choice("same", "cross", default="same")
+
+    @property
+    def negatives(self) -> str:
+        return self.pairs
+
+    @property
+    def anchors(self) -> str:
+        return "both" if self.pairs == "same" else "first"
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+        squared = 2 - 2 * positive
+        # For α < 2 the power has an infinite slope at distance 0.
+        distance = squared if self.alpha == 2 else squared.clamp_min(1e-12) ** (self.alpha / 2)
+        return {
+            "distance": distance,
+            "potential": masked_logsumexp(negatives, mask, 2 * self.t),
+            "pairs": count(mask).to(positive),
+        }
+
+    def combine(self, statistics: Statistics) -> Statistics:
+        alignment = (1 - self.weight) * statistics["distance"].mean()
+        potential = torch.logsumexp(statistics["potential"], dim=0) - statistics["pairs"].sum().log() - 2 * self.t
+        uniformity = self.weight * potential
+        return {"loss": alignment + uniformity, "alignment": alignment, "uniformity": uniformity}

@@ -1,0 +1,117 @@
+"""CLOA: orthonormal anchors, one for each class, on top of any objective."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hypersphere.engine import Anchors, Statistics
+from hypersphere.geometry import unit
+from hypersphere.objectives.base import Objective, PairwiseObjective
+from hypersphere.objectives.registry import as_objective, register
+from hypersphere.objectives.settings import anything, number
+
+
+def orthonormal_anchors(num_classes: int, dim: int, seed: int) -> Tensor:
+    """``num_classes`` orthonormal rows in R^dim, the same for the same seed.
+
+    >>> c = orthonormal_anchors(3, 8, seed=0)
+    >>> torch.allclose(c @ c.T, torch.eye(3), atol=1e-6)
+    True
+    """
+    generator = torch.Generator().manual_seed(seed)
+    random = torch.randn(dim, num_classes, generator=generator, dtype=torch.float64)
+    basis: Tensor = torch.linalg.qr(random).Q
+    return basis.T.to(torch.float32).contiguous()
+
+
+class AnchorRegression(PairwiseObjective):
+    """1 - cos(z, c_y), mean over the labelled rows of both views; 0 if no row is labelled."""
+
+    name = "anchor_regression"
+    negatives = ()
+    anchors = "both"
+    reductions = ("mean",)
+
+    def __init__(self, directions: Tensor, **common: Any) -> None:
+        super().__init__(**common)
+        self.directions: Tensor
+        self.register_buffer("directions", directions)
+
+    def block(self, anchors: Anchors) -> Statistics:
+        labels = anchors.labels
+        assert labels is not None
+        known = labels < len(self.directions)
+        labelled = (labels >= 0) & known
+        directions = unit(self.directions.to(anchors.rows))  # orthonormal to the last digit in any precision
+        chosen = directions[torch.where(labelled, labels, 0)]
+        distance = torch.where(labelled, 1 - (anchors.rows * chosen).sum(dim=1), 0)
+        return {"distance": distance, "labelled": labelled.to(distance), "unknown": (~known).to(distance)}
+
+    def combine(self, statistics: Statistics) -> Statistics:
+        if statistics["unknown"].any():  # here, where every process knows it
+            raise ValueError(f"labels must be below the number of classes ({len(self.directions)}), or -1")
+        return {"loss": statistics["distance"].sum() / statistics["labelled"].sum().clamp_min(1)}
+
+
+@register("cloa")
+class CLOA(Objective):
+    """Any base objective, plus the pull of each labelled row towards the anchor of its class.
+
+    L = L_base + weight · mean over labelled rows and both views of (1 - cos(z, c_y)); c_1 … c_k are orthonormal,
+    fixed by the seed. Labels of -1 are unlabelled and take part in the base only.
+
+    Source: Li & Pimentel-Alarcón 2024, Eq. 2 (there a sum; the mean is that of the authors' code).
+    Use it when some labels are known and the base collapses at a large learning rate: at a collapsed point the
+    anchors still pull every class but one apart.
+    Relations: weight 0 is the base. The base is a name, a mapping {"name": …, parameters…}, or any module called
+    with two views.
+
+    >>> objective = CLOA(base={"name": "ntxent", "temperature": 0.2}, num_classes=2, dim=4)
+    >>> objective
+    CLOA(base=NTXent(temperature=0.2), num_classes=2, dim=4, weight=1.0, seed=0)
+    >>> x = objective.anchors.repeat(2, 1)
+    >>> parts = objective.terms(x, x, torch.tensor([0, 1, -1, 1]))
+    >>> round(parts["anchors"].item(), 6)
+    0.0
+    """
+
+    source = "Li & Pimentel-Alarcón 2024, Eq. 2"
+    reductions = ("mean",)  # of the anchors' term; the base keeps its own
+    base: Any = anything(default="infonce")
+    num_classes: int = number(at_least=1, whole=True)
+    dim: int = number(at_least=1, whole=True)
+    weight: float = number(default=1.0, at_least=0)
+    seed: int = number(default=0, at_least=0, whole=True)
+
+    def check(self) -> None:
+        if self.num_classes > self.dim:
+            raise ValueError(f"cloa cannot have {self.num_classes} orthonormal anchors in {self.dim} dimensions")
+        self.base: nn.Module = as_objective(self.base, "cloa's base", gather=self.gather)
+        if isinstance(self.base, Objective) and self.base.gather != self.gather:
+            raise ValueError(f"cloa has gather={self.gather} but its base {self.base!r} has not")
+        directions = orthonormal_anchors(self.num_classes, self.dim, self.seed)
+        self.regression = AnchorRegression(directions, gather=self.gather)
+
+    @property
+    def anchors(self) -> Tensor:
+        """The orthonormal rows (num_classes, dim)."""
+        return self.regression.directions
+
+    def evaluate(
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+    ) -> Statistics:
+        if isinstance(self.base, Objective):
+            found = self.base.evaluate(z1, z2, labels, negatives, parts)
+        elif negatives is None:
+            found = {"loss": self.base(z1, z2)}
+        else:
+            raise ValueError("cloa cannot hand negatives to a base that is not one of hypersphere's objectives")
+        if labels is None:
+            return found
+        if z1.shape[1] != self.dim:
+            raise ValueError(f"cloa's anchors have {self.dim} dimensions but the views have {z1.shape[1]}")
+        pull = self.weight * self.regression(z1, z2, labels)
+        return {**found, "loss": found["loss"] + pull, "anchors": pull} if parts else {"loss": found["loss"] + pull}

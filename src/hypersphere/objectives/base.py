@@ -1,0 +1,182 @@
+"""What every objective is: a module with declared settings, called on two views."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from hypersphere.engine import Anchors, Read, Statistics, evaluate
+from hypersphere.objectives.settings import (
+    REQUIRED,
+    Number,
+    Setting,
+    anything,
+    as_setting,
+    choice,
+    flag,
+    number,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: Any) -> Any:
+        return lambda cls: cls
+
+
+def _declare(cls: type) -> None:
+    """Turns the annotated defaults of a class body into settings."""
+    for name, kind in inspect.get_annotations(cls).items():
+        if name in vars(cls) and "ClassVar" not in str(kind) and not name.startswith("_"):
+            setting = as_setting(vars(cls)[name])
+            setting.__set_name__(cls, name)
+            setattr(cls, name, setting)
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(number, choice, flag, anything))
+class Objective(nn.Module):
+    """A loss on two views of a batch.
+
+    reduction: "mean" over anchors, "sum", or "none" (one number per anchor, where anchors are not coupled).
+    gather: contrast with the rows of all processes; after DDP's averaging the gradient is exactly that of one
+        process holding the whole batch, and the value is the same on every process.
+    learnable: make the settings that may be learned (a temperature, a bias) parameters of the module.
+    """
+
+    name: ClassVar[str] = "objective"
+    source: ClassVar[str] = ""  # paper and equation
+    reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
+
+    reduction: str = choice("mean", "sum", "none", default="mean")
+    gather: bool = flag(default=False)
+    learnable: bool = flag(default=False)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _declare(cls)
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__()
+        settings = self.settings()
+        for unknown in given.keys() - settings.keys():
+            near = difflib.get_close_matches(unknown, settings, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{self.name} has no parameter {unknown!r}{hint} (it takes {', '.join(settings)})")
+        for name, setting in settings.items():
+            value = given.get(name, setting.default)
+            if value is REQUIRED:
+                raise ValueError(f"{self.name} needs {name}: {setting.allowed()}")
+            setattr(self, name, value)
+        if self.reduction not in self.reductions:
+            raise ValueError(
+                f"{self.name} has no reduction {self.reduction!r}, only {' or '.join(map(repr, self.reductions))}: "
+                "its anchors are coupled, so the loss is not a list of independent numbers"
+            )
+        self.check()
+        if self.learnable:
+            learned = [s for s in settings.values() if isinstance(s, Number) and s.learnable]
+            if not learned:
+                raise ValueError(f"{self.name} has nothing to learn: learnable must be False")
+            for setting in learned:
+                setting.learn(self)
+
+    @classmethod
+    def settings(cls) -> dict[str, Setting]:
+        """The declared parameters by name: the objective's own first, then those common to all."""
+        found: dict[str, Setting] = {}
+        for owner in reversed(cls.__mro__):  # a subclass may redeclare a setting, which keeps its place
+            found.update({name: value for name, value in vars(owner).items() if isinstance(value, Setting)})
+        common = ("reduction", "gather", "learnable")
+        return {**{k: v for k, v in found.items() if k not in common}, **{k: found[k] for k in common}}
+
+    def check(self) -> None:
+        """Called when the settings are in place; for what concerns several of them."""
+
+    def forward(
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None = None, *, negatives: Tensor | None = None
+    ) -> Tensor:
+        """The loss of two views (N, D) of N instances, raw rows; ``negatives`` (M, D) are further columns."""
+        return self.evaluate(z1, z2, labels, negatives, parts=False)["loss"]
+
+    def terms(
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None = None, *, negatives: Tensor | None = None
+    ) -> Statistics:
+        """The loss and its named parts (alignment, energy, …), each differentiable."""
+        return self.evaluate(z1, z2, labels, negatives, parts=True)
+
+    def evaluate(
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+    ) -> Statistics:
+        raise TypeError(f"{type(self).__name__} must derive from PairwiseObjective or define evaluate")
+
+    def __repr__(self) -> str:
+        shown = []
+        for name, setting in self.settings().items():
+            value = getattr(self, name)
+            value = float(f"{value.item():.6g}") if isinstance(value, Tensor) else value
+            if name not in ("reduction", "gather", "learnable") or value != setting.default:
+                shown.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class PairwiseObjective(Objective):
+    """An objective that is a function of similarities: say which ones, and what one anchor makes of them.
+
+    negatives: "cross" (the other view of the other instances), "same" (the anchor's own view), "both", "other"
+        (both from the other view), or a tuple of these; the matrices then arrive as a tuple in that order.
+    anchors: "first" (rows of z1) or "both" (the views take turns; the results are averaged, or added if
+        ``turns_add``).
+    one_sided: only anchors move; keys and positives carry no gradient.
+    labelled: ``per_anchor`` gets a fourth argument, True at the other instances of the anchor's label.
+    """
+
+    negatives: ClassVar[Any] = "cross"
+    anchors: ClassVar[Any] = "first"
+    one_sided: ClassVar[bool] = False
+    labelled: ClassVar[bool] = False
+    turns_add: ClassVar[bool] = False
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor | Statistics:
+        """The loss (B,) of B anchors from their positive similarity (B,) and their columns (B, M).
+
+        ``mask`` is True where a column counts as a negative. A dictionary may name several numbers: "loss" and
+        parts of it, or statistics for ``combine``.
+        """
+        raise TypeError(f"{type(self).__name__} must define per_anchor")
+
+    def combine(self, statistics: Statistics) -> Statistics:
+        """Overridden by objectives whose anchors are coupled: from the statistics of all anchors (N,), the losses
+        (N,) or a scalar under "loss", and parts under other names."""
+        return statistics
+
+    def prepare(self, x: Tensor, y: Tensor) -> Any:
+        """Anything all anchors need to know of the whole views; arrives as ``context`` in ``block``."""
+        return None
+
+    def block(self, anchors: Anchors) -> Statistics:
+        """Calls ``per_anchor``; overridden only by an objective that needs more than similarities."""
+        matrices = anchors.negatives[0] if isinstance(self.negatives, str) else anchors.negatives
+        relatives = () if anchors.relatives is None else (anchors.relatives,)
+        found = self.per_anchor(anchors.positive, matrices, anchors.mask, *relatives)
+        return {"loss": found} if isinstance(found, Tensor) else found
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        reads: tuple[Any, ...] = (self.negatives,) if isinstance(self.negatives, str) else tuple(self.negatives)
+        return reads
+
+    @property
+    def coupled(self) -> bool:
+        return type(self).combine is not PairwiseObjective.combine
+
+    def evaluate(
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+    ) -> Statistics:
+        if self.labelled and labels is None:
+            labels = z1.new_full(z1.shape[:1], -1, dtype=torch.int64)
+        return evaluate(self, z1, z2, labels, negatives, parts)

@@ -1,0 +1,65 @@
+"""Objectives by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from torch import nn
+
+from hypersphere.objectives.base import Objective
+
+_REGISTRY: dict[str, type[Objective]] = {}
+Kind = TypeVar("Kind", bound=type[Objective])
+
+
+def register(name: str) -> Callable[[Kind], Kind]:
+    """Class decorator that makes an objective available under ``name``."""
+
+    def keep(cls: Kind) -> Kind:
+        if name in _REGISTRY and _REGISTRY[name].__qualname__ != cls.__qualname__:
+            raise ValueError(f"an objective named {name!r} is registered already ({_REGISTRY[name].__qualname__})")
+        cls.name = name
+        _REGISTRY[name] = cls
+        return cls
+
+    return keep
+
+
+def list_objectives() -> list[str]:
+    """Names of all registered objectives.
+
+    >>> "infonce" in list_objectives()
+    True
+    """
+    return sorted(_REGISTRY)
+
+
+def objective_class(name: str) -> type[Objective]:
+    """The class registered under ``name``, or an error with the nearest right name."""
+    if name not in _REGISTRY:
+        near = difflib.get_close_matches(str(name), _REGISTRY, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no objective {name!r}{hint} (there are {', '.join(list_objectives())})")
+    return _REGISTRY[name]
+
+
+def create_objective(name: str, **params: Any) -> Objective:
+    """A new objective with the given settings; the others keep their defaults.
+
+    >>> create_objective("met", margin=0.4)
+    MET(margin=0.4)
+    """
+    return objective_class(name)(**params)
+
+
+def as_objective(given: Any, what: str, **common: Any) -> nn.Module:
+    """An objective from a name, a mapping {"name": …, parameters…}, or the module itself."""
+    if isinstance(given, nn.Module):
+        return given
+    if isinstance(given, str):
+        return create_objective(given, **common)
+    if isinstance(given, Mapping) and "name" in given:
+        return create_objective(**{**common, **given})
+    raise ValueError(f'{what} must be a name, a mapping {{"name": …, parameters…}} or a module, not {given!r}')

@@ -1,0 +1,187 @@
+"""Parameters of an objective, declared once: default, allowed values, whether they may be learned.
+
+    class MET(PairwiseObjective):
+        margin: float = number(default=0.45, at_least=0)
+
+``number``, ``choice``, ``flag`` and ``anything`` make settings; a plain annotated default is turned into one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+REQUIRED: Any = object()
+
+
+class Setting:
+    """A declared parameter: checks what it is given, and reads back as a plain value."""
+
+    name = ""
+
+    def __init__(self, default: Any) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self
+        try:
+            return instance.__dict__[self.name]
+        except KeyError:
+            raise AttributeError(self.name) from None
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        instance.__dict__[self.name] = self.clean(value, f"{type(instance).name}'s {self.name}")
+
+    def clean(self, value: Any, what: str) -> Any:
+        """The value as it will be kept, or one sentence that says what is allowed."""
+        return value
+
+    def allowed(self) -> str:
+        return "anything"
+
+
+class Number(Setting):
+    """A finite number in an interval. A learnable one with a positive range is learned as its logarithm."""
+
+    def __init__(
+        self,
+        default: Any,
+        above: float | None = None,
+        at_least: float | None = None,
+        below: float | None = None,
+        at_most: float | None = None,
+        learnable: bool = False,
+        whole: bool = False,
+    ) -> None:
+        super().__init__(default)
+        self.above, self.at_least, self.below, self.at_most = above, at_least, below, at_most
+        self.learnable, self.whole = learnable, whole
+
+    @property
+    def parameter(self) -> str:
+        """Name of the nn.Parameter that holds it when it is learned."""
+        return f"log_{self.name}" if self.above == 0 else self.name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        learned = None if instance is None else instance.__dict__.get("_parameters", {}).get(self.parameter)
+        if learned is None:
+            return super().__get__(instance, owner)
+        return learned.exp() if self.above == 0 else learned
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        learned = instance.__dict__.get("_parameters", {}).get(self.parameter)
+        if learned is None:
+            super().__set__(instance, value)
+            return
+        clean = self.clean(value, f"{type(instance).name}'s {self.name}")
+        with torch.no_grad():
+            learned.fill_(math.log(clean) if self.above == 0 else clean)
+
+    def learn(self, instance: Any) -> None:
+        """Turns the value into an nn.Parameter."""
+        value = instance.__dict__.pop(self.name)
+        start = torch.tensor(math.log(value) if self.above == 0 else float(value))
+        instance.register_parameter(self.parameter, nn.Parameter(start))
+
+    def clean(self, value: Any, what: str) -> Any:
+        if isinstance(value, Tensor) and value.numel() == 1:
+            if value.requires_grad:
+                raise ValueError(f"{what} must be a number; to learn it, say learnable=True")
+            value = value.item()
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise ValueError(f"{what} must be {self.allowed()}, not {value!r}")
+        fits = (
+            (self.above is None or value > self.above)
+            and (self.at_least is None or value >= self.at_least)
+            and (self.below is None or value < self.below)
+            and (self.at_most is None or value <= self.at_most)
+            and (not self.whole or value == int(value))
+        )
+        if not fits:
+            raise ValueError(f"{what} must be {self.allowed()}, not {value!r}")
+        return int(value) if self.whole else value
+
+    def allowed(self) -> str:
+        words = (
+            ("above", self.above),
+            ("at least", self.at_least),
+            ("below", self.below),
+            ("at most", self.at_most),
+        )
+        bounds = " and ".join(f"{word} {bound:g}" for word, bound in words if bound is not None)
+        return ("a whole number" if self.whole else "a number") + (f" {bounds}" if bounds else "")
+
+
+class Choice(Setting):
+    """One of several words."""
+
+    def __init__(self, words: tuple[str, ...], default: Any) -> None:
+        super().__init__(default)
+        self.words = words
+
+    def clean(self, value: Any, what: str) -> str:
+        if value not in self.words:
+            raise ValueError(f"{what} must be {self.allowed()}, not {value!r}")
+        return str(value)
+
+    def allowed(self) -> str:
+        return " or ".join(repr(word) for word in self.words)
+
+
+class Flag(Setting):
+    """Yes or no."""
+
+    def clean(self, value: Any, what: str) -> bool:
+        if not isinstance(value, bool):
+            raise ValueError(f"{what} must be True or False, not {value!r}")
+        return value
+
+    def allowed(self) -> str:
+        return "True or False"
+
+
+def number(
+    *,
+    default: Any = REQUIRED,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+    learnable: bool = False,
+    whole: bool = False,
+) -> Any:
+    """A number, optionally bounded, whole, or allowed to be learned."""
+    return Number(default, above, at_least, below, at_most, learnable, whole)
+
+
+def choice(*words: str, default: str) -> Any:
+    """One of the given words."""
+    return Choice(words, default)
+
+
+def flag(*, default: bool) -> Any:
+    """True or False."""
+    return Flag(default)
+
+
+def anything(*, default: Any = REQUIRED) -> Any:
+    """A value the objective checks itself."""
+    return Setting(default)
+
+
+def as_setting(value: Any) -> Setting:
+    """The setting that a plain annotated default stands for."""
+    if isinstance(value, Setting):
+        return value
+    if isinstance(value, bool):
+        return Flag(value)
+    if isinstance(value, (int, float)):
+        return Number(value)
+    return Setting(value)

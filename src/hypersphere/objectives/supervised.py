@@ -1,0 +1,49 @@
+"""Supervised contrastive learning: several positives per anchor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine import Statistics, count, masked_logsumexp, masked_sum
+from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.objectives.registry import register
+from hypersphere.objectives.settings import choice, number
+
+
+@register("supcon")
+class SupCon(PairwiseObjective):
+    """NT-Xent in which all rows of the anchor's label are positives.
+
+    form "out": L_i = -(1/|P_i|) Σ_{p∈P_i} log( e^{z_i·z_p/τ} / Σ_{a≠i} e^{z_i·z_a/τ} ) over the 2N stacked rows;
+    form "in": L_i = -log( (1/|P_i|) Σ_{p∈P_i} e^{z_i·z_p/τ} / Σ_{a≠i} e^{z_i·z_a/τ} ).
+    P_i: the rows of the same label without i, always with i's other view; label -1: the other view only.
+
+    Source: Khosla et al. 2020, Eq. 2 (out) and 3 (in).
+    Use it when some or all labels are known. "out" is the better one in the paper.
+    Relations: without labels it is ``ntxent``.
+
+    >>> x = torch.eye(4)
+    >>> round(SupCon(temperature=1.0)(x, x, torch.tensor([0, 0, 1, 1])).item(), 6)
+    1.832089
+    """
+
+    source = "Khosla et al. 2020, Eq. 2-3"
+    negatives = "both"
+    anchors = "both"
+    labelled = True
+    temperature: float = number(default=0.1, above=0, learnable=True)
+    form: str = choice("out", "in", default="out")
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+        scale, (relative,) = 1 / self.temperature, relatives
+        own = positive * scale
+        energy = torch.logaddexp(own, masked_logsumexp(negatives, mask, scale))
+        positives = 1 + count(relative).to(positive)
+        if self.form == "out":
+            alignment = -(own + masked_sum(negatives, relative) * scale) / positives
+        else:
+            alignment = positives.log() - torch.logaddexp(own, masked_logsumexp(negatives, relative, scale))
+        return {"loss": alignment + energy, "alignment": alignment, "energy": energy}

@@ -1,0 +1,140 @@
+"""Every objective against a plain-loop reference, the golden values and the golden gradients."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import hypersphere as hs
+from tests import cases
+from tests import reference as ref
+
+LABELS = torch.tensor([0, 1, 0, -1, 1, 2, -1])
+GOLDEN_GRADIENTS = json.loads((Path(__file__).parents[1] / "golden_gradients.json").read_text())
+
+
+def batch(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    z1 = torch.randn(7, 4, generator=generator, dtype=torch.float64)
+    z2 = z1 + 0.7 * torch.randn(7, 4, generator=generator, dtype=torch.float64)
+    return z1, z2, torch.randn(3, 4, generator=generator, dtype=torch.float64)
+
+
+def reference_value(name: str, params: dict[str, Any], objective: Any, *args: Any) -> float:
+    """The reference takes negatives=… for rows, so the choice of negatives is called pairs there."""
+    own = {("pairs" if key == "negatives" else key): value for key, value in params.items()}
+    if name == "siglip":
+        own = {"temperature": objective.temperature.item(), "bias": objective.bias.item()}
+    return ref.REFERENCES[name](*args, **own)
+
+
+@pytest.mark.parametrize("extra", [False, True], ids=["batch", "extra-negatives"])
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.SMOOTH + cases.DETACHED))
+def test_value_equals_plain_loops(name: str, params: dict[str, Any], extra: bool) -> None:
+    z1, z2, more = batch()
+    objective = hs.create_objective(name, **params).double()
+    labels = LABELS if name == "supcon" else None
+    value = objective(z1, z2, labels, negatives=more if extra else None)
+    expected = reference_value(
+        name,
+        params,
+        objective,
+        z1.numpy(),
+        z2.numpy(),
+        None if labels is None else labels.numpy(),
+        more.numpy() if extra else None,
+    )
+    assert value.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.SMOOTH))
+def test_gradient_equals_differences_of_plain_loops(name: str, params: dict[str, Any]) -> None:
+    z1, z2, _ = batch(seed=1)
+    objective = hs.create_objective(name, **params).double()
+    a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
+    found = torch.autograd.grad(objective(a, b, LABELS if name == "supcon" else None), [a, b])
+    labels = LABELS.numpy() if name == "supcon" else None
+
+    def value(x: np.ndarray, y: np.ndarray) -> float:
+        return reference_value(name, params, objective, x, y, labels)
+
+    expected = ref.finite_difference(value, z1.numpy(), z2.numpy())
+    for slope, difference in zip(found, expected, strict=True):
+        np.testing.assert_allclose(slope.numpy(), np.asarray(difference), atol=2e-7)
+
+
+@pytest.mark.parametrize(("name", "params"), **cases.named([c for c in cases.DETACHED if c[0] != "dclw"]))
+def test_detached_gradient_equals_closed_form_in_loops(name: str, params: dict[str, Any]) -> None:
+    z1, z2, _ = batch(seed=2)
+    a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
+    hs.create_objective(name, **params)(a, b).backward()
+    expected = ref.GRADIENTS[name](z1.numpy(), z2.numpy(), **params)
+    for slope, closed in zip((a.grad, b.grad), expected, strict=True):
+        given = torch.zeros_like(a) if slope is None else slope
+        np.testing.assert_allclose(given.numpy(), np.asarray(closed), atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [c for c in GOLDEN_GRADIENTS["cases"] if c["name"] in hs.list_objectives()],
+    ids=lambda case: f"{case['name']}{case['params']['stage']}",
+)
+def test_golden_gradients(case: dict[str, Any]) -> None:
+    a, b = (torch.tensor(GOLDEN_GRADIENTS[view], dtype=torch.float64, requires_grad=True) for view in ("z1", "z2"))
+    hs.create_objective(case["name"], **case["params"])(a, b).backward()
+    np.testing.assert_allclose(a.grad.numpy(), case["z1_grad"], atol=2e-12)
+    np.testing.assert_allclose(b.grad.numpy(), case["z2_grad"], atol=2e-12)
+
+
+GOLDEN: list[tuple[str, str, dict[str, Any]]] = [
+    ("infonce_tau0.05", "infonce", {}),
+    ("infonce_symmetric_tau0.05", "infonce", {"symmetric": True}),
+    ("ntxent_2N_tau0.5", "ntxent", {}),
+    ("met_m0.45", "met", {}),
+    ("align_alpha2", "align_uniform", {"weight": 0.0}),
+    ("align_alpha1", "align_uniform", {"weight": 0.0, "alpha": 1.0}),
+    ("uniform_cross_t2", "align_uniform", {"weight": 1.0, "pairs": "cross"}),
+    ("au_cross_alpha2_t2_lam0.5", "align_uniform", {"pairs": "cross"}),
+    ("paradigm_baseline_mean_anchors(m.3,tau.05,r1)", "paradigm", {}),
+    ("kcl_gaussian_t2_gamma16_oneview", "kcl", {}),
+    ("kcl_gaussian_t2_gamma16_code", "kcl", {"views": "both"}),
+    ("kcl_log_t2_gamma16_oneview", "kcl", {"kernel": "log"}),
+    ("mB_sum(r1.5,paper weights)", "mbarlow", {"views": "anchor"}),
+]
+
+
+@pytest.mark.parametrize(("row", "name", "params"), GOLDEN, ids=[row for row, _, _ in GOLDEN])
+def test_golden_values(row: str, name: str, params: dict[str, Any]) -> None:
+    z1, z2 = (torch.as_tensor(np.asarray(z), dtype=torch.float64) for z in ref.golden_views())
+    value = hs.create_objective(name, **params).double()(z1, z2).item()
+    assert value == pytest.approx(ref.GOLDEN[row], abs=1e-9)
+
+
+def test_golden_uniformity_is_that_of_the_first_view() -> None:
+    z1, _ = (torch.as_tensor(np.asarray(z), dtype=torch.float64) for z in ref.golden_views())
+    value = hs.create_objective("align_uniform", weight=1.0)(z1, z1).item()
+    assert value == pytest.approx(ref.GOLDEN["uniform_same_t2"], abs=1e-9)
+
+
+def test_golden_cloa_with_the_basis_as_anchors() -> None:
+    z1, _ = (torch.as_tensor(np.asarray(z), dtype=torch.float64) for z in ref.golden_views())
+    objective = hs.create_objective("cloa", num_classes=2, dim=4)
+    objective.anchors.copy_(torch.eye(4)[:2])
+    parts = objective.terms(z1, z1, torch.tensor([0, 1, 0, 1, 0]))
+    assert 5 * parts["anchors"].item() == pytest.approx(ref.GOLDEN["cloa_sum(e0,e1;labels01010;h)"], abs=1e-9)
+
+
+def test_cloa_equals_its_plain_loop() -> None:
+    z1, z2, _ = batch()
+    labels = torch.tensor([0, 1, 0, -1, 1, 0, -1])
+    objective = hs.create_objective("cloa", base="met", num_classes=2, dim=4, seed=3)
+    base = ref.met(z1.numpy(), z2.numpy())
+    pull = ref.cloa_term(objective.anchors.double().numpy(), labels.numpy(), z1.numpy(), z2.numpy())
+    assert objective(z1, z2, labels).item() == pytest.approx(base + pull, abs=1e-12)
+    assert objective(z1, z2, torch.full((7,), -1)).item() == pytest.approx(base, abs=1e-12)
+    assert objective(z1, z2).item() == pytest.approx(base, abs=1e-12)
