@@ -1,0 +1,46 @@
+"""Input that breaks careless losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.testing.example import call, dimension, parameters, some_labels, views
+
+
+def degenerate_views(dim: int = 4) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Named pairs of views that a correct objective maps to a finite value and a finite gradient."""
+    z1, z2 = views(6, dim, dtype=torch.float32)
+    yield "ordinary rows", z1, z2
+    yield "two instances", z1[:2], z2[:2]
+    yield "identical views", z1, z1.clone()
+    yield "all rows identical", z1[:1].expand(6, dim).clone(), z1[:1].expand(6, dim).clone()
+    yield "antipodal views", z1, -z1
+    yield "duplicated instances", z1[[0, 0, 1, 1, 2, 2]], z2[[0, 0, 1, 1, 2, 2]]
+    yield "a zero row", torch.cat([torch.zeros(1, dim), z1[1:]]), z2
+    yield "all rows zero", torch.zeros(6, dim), torch.zeros(6, dim)
+    yield "huge rows", z1 * 1e30, z2 * 1e30
+    yield "tiny rows", z1 * 1e-12, z2 * 1e-12
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        yield str(dtype), z1.to(dtype), z2.to(dtype)
+
+
+def assert_survives(objective: Any) -> None:
+    """Finite value and gradients on zero, huge, identical, antipodal and duplicated rows, N = 2, half precision.
+
+    >>> import hypersphere as hs
+    >>> assert_survives(hs.create_objective("met"))
+    """
+    for name, z1, z2 in degenerate_views(dimension(objective, 4)):
+        z1, z2 = z1.clone().requires_grad_(), z2.clone().requires_grad_()
+        value = call(objective, z1, z2, some_labels(len(z1)), None)
+        if not value.isfinite().all():
+            raise AssertionError(f"on {name} the value is {value.tolist()}")
+        moving = [z1, z2, *parameters(objective)]
+        for place, slope in enumerate(torch.autograd.grad(value.sum(), moving, allow_unused=True)):
+            if slope is not None and not slope.isfinite().all():
+                what = ("z1", "z2")[place] if place < 2 else "a parameter"
+                raise AssertionError(f"on {name} the gradient in {what} is not finite")
