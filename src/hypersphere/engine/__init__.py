@@ -2,7 +2,7 @@
 
 from hypersphere.engine.cache import GradientCache
 from hypersphere.engine.contract import Anchors, Read, Statistics
-from hypersphere.engine.evaluation import dense, evaluate, streaming
+from hypersphere.engine.evaluation import dense, evaluate, evaluate_whole, streaming
 from hypersphere.engine.masked import (
     count,
     masked_logsumexp,
@@ -21,6 +21,7 @@ __all__ = [
     "count",
     "dense",
     "evaluate",
+    "evaluate_whole",
     "masked_logsumexp",
     "masked_max",
     "masked_mean",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hypersphere.engine.contract import Anchors, Evaluable, Read
+from hypersphere.engine.contract import Anchors, Evaluable, Read, Rowwise
 from hypersphere.engine.processes import Share, exchange, gather_rows, world_size
-from hypersphere.geometry import normalize
+from hypersphere.geometry import normalize, require_finite
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,12 @@ class Turn:
         places = torch.arange(rows.start, rows.stop, device=x.device)
         columns = matrices[0].shape[1] if matrices else 0
         labels = self.batch.labels
-        if objective.one_sided:
+        if not objective.positives_move:
             y = y.detach()
         return Anchors(
             rows=x,
             others=y,
+            places=places,
             positive=(x * y).sum(dim=1),
             negatives=tuple(matrices),
             mask=self.mask(places, columns) if matrices else torch.empty(len(x), 0, dtype=torch.bool),
@@ -120,7 +121,7 @@ def check(z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | Non
 
 
 def assemble(
-    z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, gather: bool
+    objective: Rowwise, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None
 ) -> tuple[Batch, list[Tensor]]:
     """The batch of all processes and the inverse norms of this process's z1, z2, negatives.
 
@@ -134,10 +135,10 @@ def assemble(
             negatives = z1.new_empty(0, z1.shape[1])
         dtype = torch.promote_types(torch.promote_types(z1.dtype, z2.dtype), negatives.dtype)
         named = ((z1, "z1"), (z2, "z2"), (negatives, "negatives"))
-        pairs = [normalize(z.to(dtype), name) for z, name in named]
+        pairs = [_mapped(objective, z.to(dtype), name) for z, name in named]
     except ValueError as error:
         problem = error
-    if world_size(gather) == 1:
+    if world_size(objective.gather) == 1:
         if problem:
             raise problem
         share, extra = Share((len(z1),), 0), Share((len(pairs[2][0]),), 0)
@@ -150,6 +151,15 @@ def assemble(
     if share.total < 2:
         raise ValueError(f"a batch needs at least two instances to have negatives; this one has {share.total}")
     return Batch((local[0], local[1], local[2]), labels, share, extra), [inverse for _, inverse in pairs]
+
+
+def _mapped(objective: Rowwise, z: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """The rows the objective works on, and their inverse norms if these are all it takes to go back."""
+    if objective.rows is None:
+        return normalize(z, name)
+    z = z.to(torch.promote_types(z.dtype, torch.float32))
+    require_finite(z, name)
+    return objective.rows(z), z.new_empty(0)
 
 
 def _agree(

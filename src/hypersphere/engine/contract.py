@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -22,6 +22,7 @@ class Anchors:
 
     rows: Tensor  # (B, D) the anchors x_i
     others: Tensor  # (B, D) their other views y_i
+    places: Tensor  # (B,) where in the batch they stand
     positive: Tensor  # (B,) x_i·y_i
     negatives: tuple[Tensor, ...]  # (B, M) one matrix for each name the objective reads
     mask: Tensor  # (B, M) True where a column is a negative: False at the anchor's own instance
@@ -30,18 +31,31 @@ class Anchors:
     context: Any  # what objective.prepare returned
 
 
-class Evaluable(Protocol):
+class Rowwise(Protocol):
+    """What concerns the rows of a batch alone.
+
+    gather: the batch is that of all processes together.
+    rows: how raw rows become the vectors whose inner products are read; None: by scaling to unit length.
+    """
+
+    gather: bool
+
+    @property
+    def rows(self) -> Callable[[Tensor], Tensor] | None: ...
+    def parameters(self) -> Iterator[torch.nn.Parameter]: ...
+
+
+class Evaluable(Rowwise, Protocol):
     """The engine's view of an objective; ``objectives.PairwiseObjective`` implements all of it but the formula.
 
     reads: the similarity matrices wanted, with x the anchors' view and y the other one.
         "cross" x_i·y_j, "same" x_i·x_j, "other" y_i·y_j, "both" cross and same side by side.
     anchors: "first" (the rows of z1 are anchors) or "both" (the two views take turns, stacked to 2N anchors).
-    one_sided: only anchors move; keys and positives carry no gradient.
+    one_sided: keys carry no gradient, and neither do positives unless ``positives_move``.
     coupled: ``combine`` is needed to turn what anchors say into losses.
     """
 
     reduction: str
-    gather: bool
 
     @property
     def reads(self) -> tuple[Read, ...]: ...
@@ -49,6 +63,8 @@ class Evaluable(Protocol):
     def anchors(self) -> str: ...
     @property
     def one_sided(self) -> bool: ...
+    @property
+    def positives_move(self) -> bool: ...
     @property
     def coupled(self) -> bool: ...
     @property
@@ -65,4 +81,9 @@ class Evaluable(Protocol):
     def combine(self, statistics: Statistics) -> Statistics:
         """From everybody's statistics (N,): losses (N,), or scalars, under the same names."""
 
-    def parameters(self) -> Iterator[torch.nn.Parameter]: ...
+
+class Whole(Rowwise, Protocol):
+    """An objective of the features of the whole batch, which costs N·D² and needs no blocks."""
+
+    def features(self, z1: Tensor, z2: Tensor) -> Statistics:
+        """Scalars, "loss" among them, from both views (N, D)."""

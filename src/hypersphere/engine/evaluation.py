@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Batch, Turn, assemble, check, turns
-from hypersphere.engine.contract import Evaluable, Read, Statistics
+from hypersphere.engine.contract import Evaluable, Read, Statistics, Whole
 from hypersphere.engine.processes import world_size
 from hypersphere.engine.reduce import finish
-from hypersphere.engine.stream import stream
+from hypersphere.engine.stream import stream, whole
 
 # Up to this many similarities in one matrix the plain autograd graph is as fast and can be differentiated twice.
 DENSE_ELEMENTS = 2**20
@@ -65,10 +65,21 @@ def evaluate(
     with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
         forced = _forced_rows.get()
         if not gathers and (forced == 0 or (forced is None and _is_small(objective, z1, negatives))):
-            batch, _ = assemble(z1, z2, labels, negatives, gather=False)
+            batch, _ = assemble(objective, z1, z2, labels, negatives)
             found = finish(objective, [_dense_turn(objective, turn) for turn in turns(objective, batch)])
             return found if parts else {"loss": found["loss"]}
         return stream(objective, z1, z2, labels, negatives, parts, forced or None)
+
+
+def evaluate_whole(objective: Whole, z1: Tensor, z2: Tensor, parts: bool = False) -> Statistics:
+    """The same for an objective of the features of the whole batch, which every process computes for itself."""
+    device = z1.device.type if isinstance(z1, Tensor) else "cpu"
+    with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
+        if world_size(objective.gather) > 1:
+            return whole(objective, z1, z2, parts)
+        batch, _ = assemble(objective, z1, z2, None, None)
+        found = objective.features(batch.rows[0], batch.rows[1])
+        return found if parts else {"loss": found["loss"]}
 
 
 def _is_small(objective: Evaluable, z1: Tensor, negatives: Tensor | None) -> bool:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Batch, Turn, assemble, turns
-from hypersphere.engine.contract import Evaluable, Statistics
+from hypersphere.engine.contract import Evaluable, Rowwise, Statistics, Whole
 from hypersphere.engine.masked import differentiated_once
 from hypersphere.engine.processes import gather_rows, sum_over_processes, world_size
 from hypersphere.engine.reduce import finish, uniform_weight
@@ -154,7 +154,7 @@ class Plan:
             x, y = (turn.batch.rows[view][strip].detach() for view in (turn.anchor, turn.other))
             leaves = [x, y, *(s.detach() for s in strips)]
             if grad:
-                moving = [True, not self.objective.one_sided]
+                moving = [True, self.objective.positives_move]
                 moving += [
                     not self.objective.one_sided or turn.sources(read)[0] == turn.anchor
                     for read in self.objective.reads
@@ -208,7 +208,9 @@ def _places(turn: Turn, columns: tuple[int, ...]) -> Iterator[tuple[int, slice]]
         yield part, slice(first, first := first + len(turn.batch.rows[part]))
 
 
-def _raw(batch: Batch, target: Target, inverse: list[Tensor], like: list[Tensor | None]) -> list[Tensor | None]:
+def _raw(
+    objective: Rowwise, batch: Batch, target: Target, inverse: list[Tensor], like: list[Tensor | None]
+) -> list[Tensor | None]:
     """Gradients of this process's raw rows, times the processes whose mean DDP takes afterwards."""
     sum_over_processes([rows for rows in target.rows if rows is not None], batch.share)
     found: list[Tensor | None] = []
@@ -217,10 +219,16 @@ def _raw(batch: Batch, target: Target, inverse: list[Tensor], like: list[Tensor 
             found.append(None)
             continue
         share = batch.extra if index == 2 else batch.share
-        slope, h = share.own(rows), share.own(batch.rows[index])
-        along = torch.bmm(slope.unsqueeze(1), h.unsqueeze(2)).squeeze(2)
-        slope.addcmul_(along, h, value=-1).mul_(inverse[index] * len(share.sizes))  # (I - h hᵀ) ∂L/∂h / ‖z‖
-        found.append(slope.to(z.dtype))
+        slope = share.own(rows)
+        if objective.rows is None:
+            h = share.own(batch.rows[index])
+            along = torch.bmm(slope.unsqueeze(1), h.unsqueeze(2)).squeeze(2)
+            slope.addcmul_(along, h, value=-1).mul_(inverse[index])  # (I - h hᵀ) ∂L/∂h / ‖z‖
+        else:
+            with torch.enable_grad():
+                leaf = z.detach().to(slope.dtype).requires_grad_()
+                (slope,) = torch.autograd.grad(objective.rows(leaf), leaf, slope)
+        found.append(slope.mul(len(share.sizes)).to(z.dtype) if len(share.sizes) > 1 else slope.to(z.dtype))
         target.rows[index] = None
     return found
 
@@ -240,7 +248,7 @@ class _Reduced(torch.autograd.Function):
     def forward(
         ctx: Any, plan: Plan, z1: Tensor, z2: Tensor, negatives: Tensor | None, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
-        batch, inverse = assemble(z1, z2, plan.labels, negatives, plan.objective.gather)
+        batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
         needs, wants = ctx.needs_input_grad[1:4], any(ctx.needs_input_grad)
         targets: list[Target] = []
         if wants and not plan.objective.coupled and not plan.parts:
@@ -266,7 +274,7 @@ class _Reduced(torch.autograd.Function):
                     sum_over_processes(target.parameters, batch.share)
                     target.add_to_parameters(direct)
         plan.names = list(values)
-        raw = [_raw(batch, target, inverse, [z1, z2, negatives]) for target in targets]
+        raw = [_raw(plan.objective, batch, target, inverse, [z1, z2, negatives]) for target in targets]
         ctx.slopes = [[*rows, *target.parameters] for rows, target in zip(raw, targets, strict=True)]
         return tuple(value.detach() for value in values.values())
 
@@ -303,7 +311,7 @@ class _PerAnchor(torch.autograd.Function):
     def forward(
         ctx: Any, plan: Plan, z1: Tensor, z2: Tensor, negatives: Tensor | None, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
-        batch, _ = assemble(z1, z2, plan.labels, negatives, gather=False)
+        batch, _ = assemble(plan.objective, z1, z2, plan.labels, negatives)
         values = plan.finish(plan.sweep(batch, []))
         plan.names = list(values)
         ctx.plan = plan
@@ -315,9 +323,40 @@ class _PerAnchor(torch.autograd.Function):
         _refuse_double_backward()
         plan: Plan = ctx.plan
         z1, z2, negatives = ctx.saved_tensors
-        batch, inverse = assemble(z1, z2, plan.labels, negatives, gather=False)
+        batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
         by_turn = zip(*(weight.split(batch.size) for weight in upstream), strict=True)
         weights: list[Weights] = [dict(zip(plan.names, each, strict=True)) for each in by_turn]
         target = plan.target(batch, weights, ctx.needs_input_grad[1:4])
         plan.sweep(batch, [target])
-        return (None, *_raw(batch, target, inverse, [z1, z2, negatives]), *target.parameters)
+        return (None, *_raw(plan.objective, batch, target, inverse, [z1, z2, negatives]), *target.parameters)
+
+
+class _Whole(_Reduced):
+    """Scalars of the features of everybody's rows, differentiated in forward like the rest."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, objective: Whole, names: list[str], parts: bool, z1: Tensor, z2: Tensor, *parameters: Tensor
+    ) -> tuple[Tensor, ...]:
+        batch, inverse = assemble(objective, z1, z2, None, None)
+        wants = any(ctx.needs_input_grad)
+        with torch.set_grad_enabled(wants):
+            leaves = [rows.detach().requires_grad_(wants) for rows in batch.rows[:2]]
+            values = objective.features(*leaves)
+        if not parts:
+            values = {"loss": values["loss"]}
+        names.extend(values)
+        ctx.slopes = []
+        for value in values.values() if wants else ():
+            slopes = _slopes(value if value.requires_grad else None, [*leaves, *objective.parameters()], retain=True)
+            # Every process has computed the whole: its own rows' part, and the parameters' as it is.
+            rows = [None if s is None else batch.share.own(s) * len(batch.share.sizes) for s in slopes[:2]]
+            ctx.slopes.append([None, None, *(s if s is None else s.to(z1.dtype) for s in rows), *slopes[2:]])
+        return tuple(value.detach() for value in values.values())
+
+
+def whole(objective: Whole, z1: Tensor, z2: Tensor, parts: bool) -> Statistics:
+    """The numbers of an objective that sees the rows of all processes at once."""
+    names: list[str] = []
+    values = _Whole.apply(objective, names, parts, z1, z2, *objective.parameters())  # type: ignore[no-untyped-call]
+    return dict(zip(names, values, strict=True))

@@ -2,7 +2,7 @@
 
 from hypersphere.geometry.angles import angle, chord, cosine, tangent
 from hypersphere.geometry.configurations import cross_polytope, simplex, uniform_points
-from hypersphere.geometry.unit import normalize, unit
+from hypersphere.geometry.unit import normalize, require_finite, unit
 
 __all__ = [
     "angle",
@@ -10,6 +10,7 @@ __all__ = [
     "cosine",
     "cross_polytope",
     "normalize",
+    "require_finite",
     "simplex",
     "tangent",
     "uniform_points",

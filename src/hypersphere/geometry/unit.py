@@ -38,13 +38,18 @@ def normalize(z: Tensor, name: str = "z") -> tuple[Tensor, Tensor]:
     return _normalize_extreme(z, name)
 
 
-def _normalize_extreme(z: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """Zero, tiny and huge rows: scale each row by its largest entry before taking the norm."""
-    largest = z.detach().abs().amax(dim=1, keepdim=True)
-    bad = (~largest.isfinite()).flatten().nonzero().flatten()
+def require_finite(z: Tensor, name: str) -> None:
+    """One sentence that names the rows with NaN or Inf, if there are any."""
+    bad = (~z.detach().isfinite().all(dim=1)).nonzero().flatten()
     if len(bad):
         rows = ", ".join(str(int(row)) for row in bad[:5]) + (", …" if len(bad) > 5 else "")
         raise ValueError(f"{name} holds NaN or Inf in {len(bad)} of {len(z)} rows (row {rows})")
+
+
+def _normalize_extreme(z: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """Zero, tiny and huge rows: scale each row by its largest entry before taking the norm."""
+    require_finite(z, name)
+    largest = z.detach().abs().amax(dim=1, keepdim=True)
     limits = torch.finfo(z.dtype)
     counts = largest > limits.tiny / limits.eps  # below this 1/norm overflows; the row counts as zero
     scale = torch.where(counts, largest, 1.0)

@@ -86,7 +86,7 @@ class CLOA(Objective):
     weight: float = number(default=1.0, at_least=0)
     seed: int = number(default=0, at_least=0, whole=True)
 
-    def check(self) -> None:
+    def build(self) -> None:
         if self.num_classes > self.dim:
             raise ValueError(f"cloa cannot have {self.num_classes} orthonormal anchors in {self.dim} dimensions")
         self.base: nn.Module = as_objective(self.base, "cloa's base", gather=self.gather)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from hypersphere.engine import Anchors, Read, Statistics, evaluate
+from hypersphere.engine import Anchors, Read, Statistics, evaluate, evaluate_whole
 from hypersphere.objectives.settings import (
     REQUIRED,
     Number,
@@ -51,6 +51,7 @@ class Objective(nn.Module):
     name: ClassVar[str] = "objective"
     source: ClassVar[str] = ""  # paper and equation
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
+    raw_rows: ClassVar[bool] = False  # True: works on raw features, so huge rows may overflow
 
     reduction: str = choice("mean", "sum", "none", default="mean")
     gather: bool = flag(default=False)
@@ -78,6 +79,10 @@ class Objective(nn.Module):
                 "its anchors are coupled, so the loss is not a list of independent numbers"
             )
         self.check()
+        self._learn(settings)
+        self.build()
+
+    def _learn(self, settings: dict[str, Setting]) -> None:
         if self.learnable:
             learned = [s for s in settings.values() if isinstance(s, Number) and s.learnable]
             if not learned:
@@ -96,6 +101,9 @@ class Objective(nn.Module):
 
     def check(self) -> None:
         """Called when the settings are in place; for what concerns several of them."""
+
+    def build(self) -> None:
+        """Called last; for an objective made of others."""
 
     def forward(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None = None, *, negatives: Tensor | None = None
@@ -132,12 +140,13 @@ class PairwiseObjective(Objective):
     anchors: "first" (rows of z1) or "both" (the views take turns; the results are averaged, or added if
         ``turns_add``).
     one_sided: only anchors move; keys and positives carry no gradient.
+    rows: a method that maps raw rows to the vectors whose inner products are read; None: unit vectors.
     labelled: ``per_anchor`` gets a fourth argument, True at the other instances of the anchor's label.
     """
 
     negatives: ClassVar[Any] = "cross"
     anchors: ClassVar[Any] = "first"
-    one_sided: ClassVar[bool] = False
+    one_sided: ClassVar[Any] = False
     labelled: ClassVar[bool] = False
     turns_add: ClassVar[bool] = False
 
@@ -165,6 +174,12 @@ class PairwiseObjective(Objective):
         found = self.per_anchor(anchors.positive, matrices, anchors.mask, *relatives)
         return {"loss": found} if isinstance(found, Tensor) else found
 
+    rows: ClassVar[Any] = None
+
+    @property
+    def positives_move(self) -> bool:
+        return not self.one_sided
+
     @property
     def reads(self) -> tuple[Read, ...]:
         reads: tuple[Any, ...] = (self.negatives,) if isinstance(self.negatives, str) else tuple(self.negatives)
@@ -180,3 +195,24 @@ class PairwiseObjective(Objective):
         if self.labelled and labels is None:
             labels = z1.new_full(z1.shape[:1], -1, dtype=torch.int64)
         return evaluate(self, z1, z2, labels, negatives, parts)
+
+
+class FeatureObjective(Objective):
+    """An objective of the features of the whole batch, such as a covariance: no pairs, no negatives, no blocks."""
+
+    reductions: ClassVar[tuple[str, ...]] = ("mean",)
+    raw_rows: ClassVar[bool] = True  # lengths of rows matter
+
+    def features(self, z1: Tensor, z2: Tensor) -> Statistics:
+        """Scalars from both raw views (N, D): "loss" and its parts."""
+        raise TypeError(f"{type(self).__name__} must define features")
+
+    def rows(self, z: Tensor) -> Tensor:
+        return z
+
+    def evaluate(
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+    ) -> Statistics:
+        if negatives is not None:
+            raise ValueError(f"{self.name} compares features, not pairs: it takes no negatives")
+        return evaluate_whole(self, z1, z2, parts)
