@@ -12,32 +12,77 @@ SMOOTH: list[Case] = [
     ("infonce", {}),
     ("infonce", {"symmetric": True}),
     ("ntxent", {}),
-    ("met", {}),
+    ("dcl", {}),
+    ("dcl", {"negatives": "both", "temperature": 0.5}),
+    ("dcl_plus", {}),
     ("align_uniform", {}),
     ("align_uniform", {"pairs": "cross", "alpha": 1.0, "t": 3.0, "weight": 0.3}),
+    ("triplet", {"distance": "dot", "margin": 0.7}),
+    ("mpt", {}),
+    ("met", {}),
+    ("mat", {}),
+    ("arccon", {}),
+    ("mhe", {}),
+    ("mhe", {"views": "both"}),
+    ("mhs", {}),
+    ("dhel", {}),
+    ("dhel", {"energy": "both"}),
+    ("dhel", {"energy": "symmetric"}),
     ("kcl", {}),
     ("kcl", {"kernel": "log", "views": "both"}),
+    ("kcl", {"kernel": "imq"}),
+    ("kcl", {"kernel": "riesz", "s": -1.0}),
+    ("kcl", {"kernel": "gaussian_riesz"}),
     ("siglip", {}),
+    ("spectral", {}),
+    ("debiased", {}),
+    ("geodesic", {}),
     ("supcon", {}),
     ("supcon", {"form": "in"}),
 ]
 
+# Lengths of raw rows matter, or features rather than pairs are compared.
+RAW: list[Case] = [
+    ("hyperbolic", {}),
+    ("hyperbolic", {"curvature": 0.5, "weight": 1.0, "temperature": 0.5}),
+]
+FEATURES: list[Case] = [
+    ("barlow", {}),
+    ("barlow", {"normalization": "unit", "weight": 30.0}),
+    ("vicreg", {}),
+    ("vicreg", {"normalization": "unit", "gamma": 0.5}),
+]
+
 # With detached weights: the gradient is defined, the value only carries it.
+MODIFIED: list[Case] = [
+    *[(name, {"stage": stage}) for name in ("mmhe", "mbarlow", "mvicreg") for stage in STAGES],
+    *[("mmhs", {"stage": stage}) for stage in STAGES if stage != "+w"],
+    *[(name, {"views": "anchor"}) for name in ("mmhe", "mmhs", "mbarlow", "mvicreg")],
+]
+RELEASED: list[Case] = [
+    (name, {"stage": stage, "variant": "released"})
+    for name in ("mmhe", "mmhs", "mbarlow", "mvicreg")
+    for stage in ("original", "+gd", "+r")
+]
 DETACHED: list[Case] = [
     ("dclw", {}),
     ("dclw", {"negatives": "cross"}),
     ("paradigm", {}),
-    *[(name, {"stage": stage}) for name in ("mmhe", "mbarlow") for stage in STAGES],
-    ("mmhe", {"views": "anchor"}),
-    ("mbarlow", {"views": "anchor"}),
+    *MODIFIED,
 ]
 
 WRAPPERS: list[Case] = [
     ("cloa", {"base": "infonce", "num_classes": 2, "dim": 4}),
     ("cloa", {"base": {"name": "mbarlow", "stage": "original"}, "num_classes": 2, "dim": 4, "weight": 0.5}),
+    ("cloa", {"base": "vicreg", "num_classes": 2, "dim": 4}),
+    ("mixup", {}),
+    ("mixup", {"base": "ntxent", "kind": "positive", "normalize": True}),
+    ("mixup", {"base": "align_uniform", "normalize": True}),
+    ("mixup", {"base": {"name": "supcon", "form": "in"}, "mix": 0.4}),
 ]
 
-ALL = SMOOTH + DETACHED + WRAPPERS
+PAIRWISE = SMOOTH + DETACHED  # functions of similarities only, with a plain-loop reference
+ALL = PAIRWISE + RELEASED + RAW + FEATURES + WRAPPERS
 
 
 def named(cases: list[Case]) -> dict[str, Any]:

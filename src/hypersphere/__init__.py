@@ -2,7 +2,7 @@
 
 from hypersphere import testing
 from hypersphere.engine import GradientCache, dense, streaming
-from hypersphere.objectives import PairwiseObjective, create_objective, list_objectives, register
+from hypersphere.objectives import PairwiseObjective, create_objective, list_objectives, list_presets, register
 
 __version__ = "0.1.0"
 
@@ -13,6 +13,7 @@ __all__ = [
     "create_objective",
     "dense",
     "list_objectives",
+    "list_presets",
     "register",
     "streaming",
     "testing",

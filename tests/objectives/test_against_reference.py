@@ -34,7 +34,7 @@ def reference_value(name: str, params: dict[str, Any], objective: Any, *args: An
 
 
 @pytest.mark.parametrize("extra", [False, True], ids=["batch", "extra-negatives"])
-@pytest.mark.parametrize(("name", "params"), **cases.named(cases.SMOOTH + cases.DETACHED))
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.PAIRWISE + cases.RAW))
 def test_value_equals_plain_loops(name: str, params: dict[str, Any], extra: bool) -> None:
     z1, z2, more = batch()
     objective = hs.create_objective(name, **params).double()
@@ -52,7 +52,14 @@ def test_value_equals_plain_loops(name: str, params: dict[str, Any], extra: bool
     assert value.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(("name", "params"), **cases.named(cases.SMOOTH))
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.FEATURES))
+def test_features_equal_plain_loops(name: str, params: dict[str, Any]) -> None:
+    z1, z2, _ = batch()
+    value = hs.create_objective(name, **params)(z1, z2).item()
+    assert value == pytest.approx(ref.REFERENCES[name](z1.numpy(), z2.numpy(), **params), rel=1e-12)
+
+
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.SMOOTH + cases.RAW + cases.FEATURES))
 def test_gradient_equals_differences_of_plain_loops(name: str, params: dict[str, Any]) -> None:
     z1, z2, _ = batch(seed=1)
     objective = hs.create_objective(name, **params).double()
@@ -95,24 +102,51 @@ GOLDEN: list[tuple[str, str, dict[str, Any]]] = [
     ("infonce_tau0.05", "infonce", {}),
     ("infonce_symmetric_tau0.05", "infonce", {"symmetric": True}),
     ("ntxent_2N_tau0.5", "ntxent", {}),
-    ("met_m0.45", "met", {}),
+    ("dcl_2N_tau0.5", "dcl", {"negatives": "both", "temperature": 0.5}),
+    ("dcl_cross_tau0.05", "dcl", {}),
+    ("dcl_plus_tau0.05", "dcl_plus", {"temperature": 0.05}),
+    ("dcl_plus_tau0.20", "dcl_plus", {"temperature": 0.2}),
     ("align_alpha2", "align_uniform", {"weight": 0.0}),
     ("align_alpha1", "align_uniform", {"weight": 0.0, "alpha": 1.0}),
     ("uniform_cross_t2", "align_uniform", {"weight": 1.0, "pairs": "cross"}),
     ("au_cross_alpha2_t2_lam0.5", "align_uniform", {"pairs": "cross"}),
+    ("mpt_m0.23", "mpt", {}),
+    ("met_m0.45", "met", {}),
+    ("mat_m0.15pi", "mat", {}),
+    ("mpt_m0.23", "triplet", {"distance": "dot"}),
+    ("met_m0.45", "triplet", {}),
+    ("mat_m0.15pi", "triplet", {"distance": "angle"}),
+    ("arccon_u10deg_tau0.05", "arccon", {}),
     ("paradigm_baseline_mean_anchors(m.3,tau.05,r1)", "paradigm", {}),
+    ("barlow_l2_nu0.0051", "barlow", {"normalization": "unit"}),
+    ("barlow_bn_nu0.0051(rawinput)", "barlow", {}),
+    ("vicreg_official(rawinput)", "vicreg", {}),
+    ("vicreg_official(l2)", "vicreg", {"normalization": "unit"}),
+    ("dhel_tau0.3_anchor_energy", "dhel", {}),
+    ("dhel_tau0.3_both_energies", "dhel", {"energy": "both"}),
     ("kcl_gaussian_t2_gamma16_oneview", "kcl", {}),
     ("kcl_gaussian_t2_gamma16_code", "kcl", {"views": "both"}),
     ("kcl_log_t2_gamma16_oneview", "kcl", {"kernel": "log"}),
+    ("kcl_imq_c2_gamma16_oneview", "kcl", {"kernel": "imq"}),
+    ("kcl_riesz_s-1_gamma16_oneview", "kcl", {"kernel": "riesz", "s": -1.0}),
     ("mB_sum(r1.5,paper weights)", "mbarlow", {"views": "anchor"}),
+    ("mV_sum(r1.5)", "mvicreg", {"views": "anchor"}),
 ]
 
 
-@pytest.mark.parametrize(("row", "name", "params"), GOLDEN, ids=[row for row, _, _ in GOLDEN])
+@pytest.mark.parametrize(("row", "name", "params"), GOLDEN, ids=[f"{row}-{name}" for row, name, _ in GOLDEN])
 def test_golden_values(row: str, name: str, params: dict[str, Any]) -> None:
     z1, z2 = (torch.as_tensor(np.asarray(z), dtype=torch.float64) for z in ref.golden_views())
     value = hs.create_objective(name, **params).double()(z1, z2).item()
     assert value == pytest.approx(ref.GOLDEN[row], abs=1e-9)
+
+
+def test_golden_energies_of_mhe_and_mhs() -> None:
+    z1, z2 = (torch.as_tensor(np.asarray(z), dtype=torch.float64) for z in ref.golden_views())
+    mhe = hs.create_objective("mhe", weight=1.0).terms(z1, z2)["energy"].item()
+    mhs = hs.create_objective("mhs", weight=1.0).terms(z1, z2)["energy"].item()
+    assert mhe == pytest.approx(ref.GOLDEN["mhe"], abs=1e-9)
+    assert mhs == pytest.approx(ref.GOLDEN["mhs_mean"], abs=1e-9)
 
 
 def test_golden_uniformity_is_that_of_the_first_view() -> None:

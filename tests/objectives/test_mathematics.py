@@ -15,7 +15,7 @@ from hypersphere.objectives import Objective
 from hypersphere.testing.example import some_labels, views
 from tests import cases
 
-PAIRWISE = cases.SMOOTH + cases.DETACHED
+PAIRWISE = cases.PAIRWISE
 ROTATION_INVARIANT = [c for c in PAIRWISE if c[0] != "mbarlow" or c[1].get("stage") not in ("original", "+gd")]
 
 

@@ -85,13 +85,19 @@ class Turn:
             rows=x,
             others=y,
             places=places,
-            positive=(x * y).sum(dim=1),
+            positive=(weighed(objective, x) * y).sum(dim=1),
             negatives=tuple(matrices),
             mask=self.mask(places, columns) if matrices else torch.empty(len(x), 0, dtype=torch.bool),
             relatives=self.relatives(places, columns) if objective.labelled and matrices else None,
             labels=None if labels is None else labels[places],
             context=context,
         )
+
+
+def weighed(objective: Evaluable, rows: Tensor) -> Tensor:
+    """Rows ready for an inner product with others: times the objective's metric, if it has one."""
+    metric = objective.metric(rows)
+    return rows if metric is None else rows * metric
 
 
 def turns(objective: Evaluable, batch: Batch) -> list[Turn]:

@@ -72,6 +72,9 @@ class Evaluable(Rowwise, Protocol):
     @property
     def turns_add(self) -> bool: ...
 
+    def metric(self, rows: Tensor) -> Tensor | None:
+        """Weights (D,) of the coordinates in the inner product of two rows; None: all 1."""
+
     def prepare(self, x: Tensor, y: Tensor) -> Any:
         """Anything all anchors need to know of the whole views (N, D), computed once, without gradient."""
 

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Turn, assemble, check, turns
+from hypersphere.engine.batch import Batch, Turn, assemble, check, turns, weighed
 from hypersphere.engine.contract import Evaluable, Read, Statistics, Whole
 from hypersphere.engine.processes import world_size
 from hypersphere.engine.reduce import finish
@@ -97,7 +97,7 @@ def _dense_turn(objective: Evaluable, turn: Turn) -> Statistics:
         row, columns = turn.sources(read)
         keys = [batch.rows[column].detach() if objective.one_sided else batch.rows[column] for column in columns]
         rows = batch.rows[row].detach() if objective.one_sided and row != turn.anchor else batch.rows[row]
-        return rows @ (keys[0] if len(keys) == 1 else torch.cat(keys)).T
+        return weighed(objective, rows) @ (keys[0] if len(keys) == 1 else torch.cat(keys)).T
 
     matrices = [similarities(read) for read in objective.reads]
     x, y = batch.rows[turn.anchor], batch.rows[turn.other]

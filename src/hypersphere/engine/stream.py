@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Turn, assemble, turns
+from hypersphere.engine.batch import Batch, Turn, assemble, turns, weighed
 from hypersphere.engine.contract import Evaluable, Rowwise, Statistics, Whole
 from hypersphere.engine.masked import differentiated_once
 from hypersphere.engine.processes import gather_rows, sum_over_processes, world_size
@@ -144,8 +144,9 @@ class Plan:
     def _products(self, turn: Turn, block: slice, matrices: list[Tensor]) -> None:
         for read, matrix in zip(self.objective.reads, matrices, strict=True):
             row, columns = turn.sources(read)
+            rows = weighed(self.objective, turn.batch.rows[row][block])
             for part, place in _places(turn, columns):
-                torch.mm(turn.batch.rows[row][block], turn.batch.rows[part].T, out=matrix[:, place])
+                torch.mm(rows, turn.batch.rows[part].T, out=matrix[:, place])
 
     def _graph(
         self, turn: Turn, strip: slice, strips: list[Tensor], context: Any, grad: bool, once: bool
@@ -178,12 +179,15 @@ class Plan:
         """The two products that carry a block's ∂L/∂S to the embeddings on both of its sides."""
         for matrix, slope in slopes:
             row, columns = turn.sources(self.objective.reads[matrix])
+            rows, plain = weighed(self.objective, turn.batch.rows[row][block]), self.objective.metric(slope) is None
             for part, place in _places(turn, columns):
                 anchors, keys = target.rows[row], target.rows[part]
-                if anchors is not None:
+                if anchors is not None and plain:
                     anchors[block].addmm_(slope[:, place], turn.batch.rows[part])
+                elif anchors is not None:
+                    anchors[block] += weighed(self.objective, slope[:, place] @ turn.batch.rows[part])
                 if keys is not None and not self.objective.one_sided:
-                    keys.addmm_(slope[:, place].T, turn.batch.rows[row][block])
+                    keys.addmm_(slope[:, place].T, rows)
 
 
 def _slopes(total: Tensor | None, leaves: list[Any], retain: bool) -> list[Tensor | None]:
@@ -338,7 +342,7 @@ class _Whole(_Reduced):
     def forward(  # type: ignore[override]
         ctx: Any, objective: Whole, names: list[str], parts: bool, z1: Tensor, z2: Tensor, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
-        batch, inverse = assemble(objective, z1, z2, None, None)
+        batch, _ = assemble(objective, z1, z2, None, None)
         wants = any(ctx.needs_input_grad)
         with torch.set_grad_enabled(wants):
             leaves = [rows.detach().requires_grad_(wants) for rows in batch.rows[:2]]

@@ -2,38 +2,63 @@
 
 from hypersphere.objectives.alignment_uniformity import AlignUniform
 from hypersphere.objectives.anchors import CLOA
-from hypersphere.objectives.base import Objective, PairwiseObjective
-from hypersphere.objectives.decoupled import DCLW
-from hypersphere.objectives.infonce import InfoNCE, NTXent
+from hypersphere.objectives.base import FeatureObjective, Objective, PairwiseObjective
+from hypersphere.objectives.covariance import Barlow, VICReg
+from hypersphere.objectives.decoupled import DCL, DCLW, DCLPlus
+from hypersphere.objectives.energy import DHEL, MHE, MHS, Spectral
+from hypersphere.objectives.hyperbolic import Hyperbolic
+from hypersphere.objectives.infonce import ArcCon, Debiased, Geodesic, InfoNCE, NTXent
 from hypersphere.objectives.kernel import KCL
-from hypersphere.objectives.modified import ModifiedBarlow, ModifiedMHE
+from hypersphere.objectives.mixup import Mixup
+from hypersphere.objectives.modified import ModifiedBarlow, ModifiedMHE, ModifiedMHS, ModifiedVICReg
 from hypersphere.objectives.paradigm import Paradigm
+from hypersphere.objectives.presets import list_presets
 from hypersphere.objectives.registry import create_objective, list_objectives, register
 from hypersphere.objectives.settings import anything, choice, flag, number
 from hypersphere.objectives.siglip import SigLIP
 from hypersphere.objectives.supervised import SupCon
-from hypersphere.objectives.triplet import MET
+from hypersphere.objectives.triplet import MAT, MET, MPT, Triplet
 
 __all__ = [
     "CLOA",
+    "DCL",
     "DCLW",
+    "DHEL",
     "KCL",
+    "MAT",
     "MET",
+    "MHE",
+    "MHS",
+    "MPT",
     "AlignUniform",
+    "ArcCon",
+    "Barlow",
+    "DCLPlus",
+    "Debiased",
+    "FeatureObjective",
+    "Geodesic",
+    "Hyperbolic",
     "InfoNCE",
+    "Mixup",
     "ModifiedBarlow",
     "ModifiedMHE",
+    "ModifiedMHS",
+    "ModifiedVICReg",
     "NTXent",
     "Objective",
     "PairwiseObjective",
     "Paradigm",
     "SigLIP",
+    "Spectral",
     "SupCon",
+    "Triplet",
+    "VICReg",
     "anything",
     "choice",
     "create_objective",
     "flag",
     "list_objectives",
+    "list_presets",
     "number",
     "register",
 ]

@@ -96,6 +96,10 @@ class CLOA(Objective):
         self.regression = AnchorRegression(directions, gather=self.gather)
 
     @property
+    def raw_rows(self) -> bool:
+        return bool(getattr(self.base, "raw_rows", False))
+
+    @property
     def anchors(self) -> Tensor:
         """The orthonormal rows (num_classes, dim)."""
         return self.regression.directions

@@ -51,7 +51,7 @@ class Objective(nn.Module):
     name: ClassVar[str] = "objective"
     source: ClassVar[str] = ""  # paper and equation
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
-    raw_rows: ClassVar[bool] = False  # True: works on raw features, so huge rows may overflow
+    raw_rows: ClassVar[Any] = False  # True: works on raw features, so huge rows may overflow
 
     reduction: str = choice("mean", "sum", "none", default="mean")
     gather: bool = flag(default=False)
@@ -147,8 +147,8 @@ class PairwiseObjective(Objective):
     negatives: ClassVar[Any] = "cross"
     anchors: ClassVar[Any] = "first"
     one_sided: ClassVar[Any] = False
-    labelled: ClassVar[bool] = False
-    turns_add: ClassVar[bool] = False
+    labelled: ClassVar[Any] = False
+    turns_add: ClassVar[Any] = False
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor | Statistics:
         """The loss (B,) of B anchors from their positive similarity (B,) and their columns (B, M).
@@ -165,6 +165,10 @@ class PairwiseObjective(Objective):
 
     def prepare(self, x: Tensor, y: Tensor) -> Any:
         """Anything all anchors need to know of the whole views; arrives as ``context`` in ``block``."""
+        return None
+
+    def metric(self, rows: Tensor) -> Tensor | None:
+        """Weights (D,) of the coordinates in the inner product of two rows; None: all 1."""
         return None
 
     def block(self, anchors: Anchors) -> Statistics:
@@ -201,7 +205,7 @@ class FeatureObjective(Objective):
     """An objective of the features of the whole batch, such as a covariance: no pairs, no negatives, no blocks."""
 
     reductions: ClassVar[tuple[str, ...]] = ("mean",)
-    raw_rows: ClassVar[bool] = True  # lengths of rows matter
+    raw_rows: ClassVar[Any] = True  # lengths of rows matter
 
     def features(self, z1: Tensor, z2: Tensor) -> Statistics:
         """Scalars from both raw views (N, D): "loss" and its parts."""

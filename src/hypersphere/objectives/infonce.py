@@ -1,14 +1,16 @@
-"""InfoNCE and NT-Xent: the positive against a softmax over everything."""
+"""The softmax family: the positive against everything else."""
 
 from __future__ import annotations
 
+from math import cos, log1p, pi, sin
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from hypersphere.engine import Statistics, masked_logsumexp
+from hypersphere.engine import Statistics, count, masked_logsumexp
+from hypersphere.geometry import angle
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import flag, number
@@ -67,11 +69,105 @@ class NTXent(SoftmaxObjective):
     Relations: ``dcl`` with negatives both drops the positive from the denominator; ``supcon`` without labels.
 
     >>> x = torch.eye(4)
-    >>> round(NTXent(temperature=1.0)(x, x).item(), 6)
-    1.165423
+    >>> round(NTXent(temperature=1.0)(x, x).item(), 5)
+    1.16542
     """
 
     source = "Chen et al. 2020; Li & Pimentel-Alarcón 2024, Eq. 1"
     negatives = "both"
     anchors = "both"
     temperature: float = number(default=0.5, above=0, learnable=True)
+
+
+@register("arccon")
+class ArcCon(PairwiseObjective):
+    """InfoNCE whose positive must win although its angle is enlarged.
+
+    L_i = -log( e^{cos(θ_ii'+u)/τ} / (e^{cos(θ_ii'+u)/τ} + Σ_{j≠i} e^{s_ij/τ}) ), u = ``angle`` in radians.
+
+    Source: ArcCSE (Zhang et al. 2022); Li et al. 2024, Table 1.
+    Use it to pull positives closer than InfoNCE does: its ratio is sin(θ+u)/sin θ > 1.
+    Relations: angle 0 is ``infonce``; never below it while θ+u ≤ π.
+
+    >>> x = torch.eye(4, dtype=torch.float64)
+    >>> round(ArcCon(temperature=1.0, angle=0.5)(x, x).item(), 5)
+    0.80976
+    """
+
+    source = "Zhang et al. 2022; Li et al. 2024, Table 1"
+    temperature: float = number(default=0.05, above=0, learnable=True)
+    angle: float = number(default=pi / 18, at_least=0, at_most=pi)
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+        scale = 1 / self.temperature
+        sine = (1 - positive**2).clamp_min(1e-12).sqrt()  # its slope at 0 is infinite
+        alignment = -(positive * cos(self.angle) - sine * sin(self.angle)) * scale
+        others = masked_logsumexp(negatives, mask, scale)
+        return {
+            "loss": softplus(others + alignment, threshold=50),
+            "alignment": alignment,
+            "energy": torch.logaddexp(others, -alignment),
+        }
+
+
+@register("debiased")
+class Debiased(PairwiseObjective):
+    """NT-Xent corrected for negatives that are positives in truth.
+
+    L_i = -log( p / (p + G) ), p = e^{z_i·z_j(i)/τ}, G = max( (Σ_neg e^{z_i·z_a/τ} - τ⁺ M p) / (1-τ⁺), M e^{-1/τ} ),
+    M negatives; ``prior`` τ⁺ is the probability that a negative shares the anchor's class. Mean over 2N anchors.
+
+    Source: Chuang et al. 2020, with the floor of their code.
+    Use it with few classes, where a random negative is often of the anchor's own class.
+    Relations: prior 0 is ``ntxent``.
+
+    >>> x = torch.eye(4)
+    >>> round(Debiased()(x, x).item(), 6)
+    0.211531
+    """
+
+    source = "Chuang et al. 2020"
+    negatives = "both"
+    anchors = "both"
+    temperature: float = number(default=0.5, above=0, learnable=True)
+    prior: float = number(default=0.1, at_least=0, below=1)
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+        scale = 1 / self.temperature
+        number_of = count(mask).to(positive)
+        own, others = positive * scale, masked_logsumexp(negatives, mask, scale)
+        # log(Σ - τ⁺ M p) without leaving logarithms; where it is not positive the floor decides.
+        share = torch.exp((own + (self.prior * number_of).log() - others).clamp_max(0.0)) if self.prior else 0 * own
+        rest = others + torch.log1p(-share.clamp_max(1 - 1e-6)) - log1p(-self.prior)
+        return softplus(torch.maximum(rest, number_of.log() - scale) - own, threshold=50)
+
+
+@register("geodesic")
+class Geodesic(PairwiseObjective):
+    """NT-Xent on angles: similarity falls linearly with the geodesic distance.
+
+    l_i = θ_i,j(i)/τ + log Σ_{a≠i} e^{-θ_ia/τ} over the 2N stacked rows, mean over 2N.
+
+    Source: Koishekenov et al. 2023 (GCL); the scaling is ours.
+    Use it where the flat top of the cosine hides differences between close pairs.
+    Relations: ``ntxent`` with -θ for the cosine.
+
+    >>> x = torch.eye(4, dtype=torch.float64)
+    >>> round(Geodesic(temperature=1.0)(x, x).item(), 5)
+    0.80972
+    """
+
+    source = "Koishekenov et al. 2023"
+    negatives = "both"
+    anchors = "both"
+    temperature: float = number(default=0.1, above=0, learnable=True)
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+        scale = 1 / self.temperature
+        alignment = angle(positive) * scale
+        others = masked_logsumexp(-angle(negatives), mask, scale)
+        return {
+            "loss": softplus(others + alignment, threshold=50),
+            "alignment": alignment,
+            "energy": torch.logaddexp(others, -alignment),
+        }

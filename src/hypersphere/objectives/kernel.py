@@ -17,8 +17,11 @@ from hypersphere.objectives.settings import choice, number
 class KCL(PairwiseObjective):
     """Kernel alignment of positives and kernel energy within a view.
 
-    L = -mean_i K(h_i, h'_i) + γ mean_{i≠j} K(h_i, h_j), with q = ‖·‖²: gaussian K = e^{-tq},
-    log K = -½ log(1+tq). views "both" adds the same with the views exchanged (alignment counts twice).
+    L = -mean_i K(h_i, h'_i) + γ mean_{i≠j} K(h_i, h_j), with q = ‖·‖²: gaussian e^{-tq}; log -½ log(1+tq);
+    imq c/sqrt(c²+q); riesz sign(s) q^{-s/2}, s < 0; gaussian_riesz: Riesz energy with Gaussian alignment.
+    views "both" adds the same with the views exchanged (alignment counts twice), as the authors' code does.
+    Riesz with s > 0 has an infinite alignment at coincident points and is refused; as an energy its distances are
+    clamped at 1e-6.
 
     Source: Koromilas et al. 2024 (KCL).
     Use it for small batches: its expectation does not depend on the batch size.
@@ -33,22 +36,39 @@ class KCL(PairwiseObjective):
     source = "Koromilas et al. 2024"
     negatives = "same"
     turns_add = True
-    kernel: str = choice("gaussian", "log", default="gaussian")
+    kernel: str = choice("gaussian", "log", "imq", "riesz", "gaussian_riesz", default="gaussian")
     t: float = number(default=2.0, above=0)
+    c: float = number(default=2.0, above=0)
+    s: float = number(default=1.0)
     gamma: float = number(default=16.0, at_least=0)
     views: str = choice("anchor", "both", default="anchor")
+
+    def check(self) -> None:
+        if self.kernel == "riesz" and self.s >= 0:
+            raise ValueError(f"kcl's riesz kernel cannot align with s={self.s:g} (only s < 0); use 'gaussian_riesz'")
+        if self.kernel == "gaussian_riesz" and self.s == 0:
+            raise ValueError("kcl's s must not be 0: that kernel is constant")
 
     @property
     def anchors(self) -> str:
         return "both" if self.views == "both" else "first"
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        t = self.t
-        if self.kernel == "gaussian":
-            closeness = torch.exp(-t * (2 - 2 * positive))
-            potential = torch.exp(masked_logsumexp(negatives, mask, 2 * t) - 2 * t) / count(mask)
+        closeness = self._kernel("gaussian" if self.kernel == "gaussian_riesz" else self.kernel, positive)
+        if self.kernel == "gaussian":  # the same sum, in one pass
+            potential = torch.exp(masked_logsumexp(negatives, mask, 2 * self.t) - 2 * self.t) / count(mask)
         else:
-            closeness = -0.5 * torch.log(1 + 2 * t - 2 * t * positive)
-            potential = -0.5 * masked_mean(torch.log(1 + 2 * t - 2 * t * negatives), mask)
+            potential = masked_mean(self._kernel(self.kernel, negatives), mask)
         alignment, energy = -closeness, self.gamma * potential
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
+
+    def _kernel(self, kernel: str, cos: Tensor) -> Tensor:
+        """K as a function of the cosine: q = 2 - 2 cos."""
+        if kernel == "gaussian":
+            return torch.exp(2 * self.t * cos - 2 * self.t)
+        if kernel == "log":
+            return -0.5 * torch.log(1 + 2 * self.t - 2 * self.t * cos)
+        if kernel == "imq":
+            return self.c * (self.c**2 + 2 - 2 * cos).rsqrt()
+        power = (2 - 2 * cos).clamp_min(1e-12) ** (-self.s / 2)
+        return power if self.s > 0 else -power

@@ -18,12 +18,15 @@ class ModifiedObjective(PairwiseObjective):
 
     Weights, keys and positives carry no gradient; the value Σ_i d_i (Σ_j W_ij x_i·x_j - P_i x_i·y_i) means nothing
     by itself. views "both": each view takes its turn as the anchor and the two add; "anchor": the first only.
+
+    variant "released" is what the authors' code does instead: the gate is 1[1 - max_{k≠i} x_i·x_k < m] within the
+    view, and the positive term moves both its vectors (unless their gates are closed), which doubles the ratio.
     """
 
     one_sided = True
     turns_add = True
     reductions: ClassVar[tuple[str, ...]] = ("sum", "mean")
-    weigh_by: ClassVar[str] = "same"  # the similarities the exponential weights are made of
+    stages: ClassVar[tuple[str, ...]] = ("original", "+gd", "+w", "+r")
 
     margin: float = number(default=0.30)
     temperature: float = number(default=0.05, above=0)
@@ -31,7 +34,12 @@ class ModifiedObjective(PairwiseObjective):
     weight: float = number(default=30.0, at_least=0)
     stage: str = choice("original", "+gd", "+w", "+r", default="+r")
     views: str = choice("both", "anchor", default="both")
+    variant: str = choice("paper", "released", default="paper")
     reduction: str = choice("sum", "mean", "none", default="sum")
+
+    def check(self) -> None:
+        if self.stage not in self.stages:
+            raise ValueError(f"{self.name} has no stage {self.stage!r}, only {', '.join(self.stages)}")
 
     @property
     def anchors(self) -> str:
@@ -46,37 +54,62 @@ class ModifiedObjective(PairwiseObjective):
         return self.stage in ("+w", "+r")
 
     @property
-    def negatives(self) -> tuple[str, ...]:
-        wanted = [
-            "same",
-            self.weigh_by if self.weighted else self.original_weights,
-            "cross" if self.gated else "same",
-        ]
-        return tuple(dict.fromkeys(wanted))
+    def released(self) -> bool:
+        return self.variant == "released"
 
-    original_weights: ClassVar[str] = "same"
+    @property
+    def positives_move(self) -> bool:
+        return self.released
+
+    @property
+    def weigh_by(self) -> str:
+        """The similarities the weights are made of."""
+        return "same"
+
+    @property
+    def moved_along(self) -> str:
+        """The similarities with the vectors that push the anchor."""
+        return "same"
+
+    @property
+    def negatives(self) -> tuple[str, ...]:
+        wanted = [self.moved_along, self.weigh_by]
+        if self.gated:
+            wanted += ["same", "other"] if self.released else ["cross"]
+        return tuple(dict.fromkeys(wanted))
 
     def matrix(self, anchors: Anchors, name: str) -> Tensor:
         return anchors.negatives[self.negatives.index(name)]
 
-    def block(self, anchors: Anchors) -> Statistics:
-        same, mask = self.matrix(anchors, "same"), anchors.mask
+    def gates(self, anchors: Anchors) -> tuple[Tensor, Tensor]:
+        """1 where the anchor moves, and where its positive does."""
         positive = anchors.positive.detach()
-        gate = torch.ones_like(positive)
-        if self.gated:
-            gate = (positive - masked_max(self.matrix(anchors, "cross").detach(), mask) < self.margin).to(positive)
-        return {"gate": gate, **self.pull(anchors), **self.push(anchors, same, mask)}
+        if not self.gated:
+            return torch.ones_like(positive), torch.ones_like(positive)
+        if not self.released:
+            gate = positive - masked_max(self.matrix(anchors, "cross").detach(), anchors.mask) < self.margin
+            return gate.to(positive), torch.zeros_like(positive)
+        within = [1 - masked_max(self.matrix(anchors, name).detach(), anchors.mask) for name in ("same", "other")]
+        return (within[0] < self.margin).to(positive), (within[1] < self.margin).to(positive)
 
-    def pull(self, anchors: Anchors) -> Statistics:
-        return {"positive": anchors.positive}
+    def block(self, anchors: Anchors) -> Statistics:
+        gate, other = self.gates(anchors)
+        found = {"gate": gate, **self.push(anchors), "positive": self.similarity(anchors, anchors.others.detach())}
+        if self.released:  # the positive's own share of the same term
+            found["counterpart"] = other * self.similarity(anchors, anchors.others, anchors.rows.detach())
+        return found
 
-    def push(self, anchors: Anchors, same: Tensor, mask: Tensor) -> Statistics:
+    def similarity(self, anchors: Anchors, others: Tensor, rows: Tensor | None = None) -> Tensor:
+        """x_i·y_i as it stands in the positive term."""
+        return ((anchors.rows if rows is None else rows) * others).sum(dim=1)
+
+    def push(self, anchors: Anchors) -> Statistics:
         """Mean of x_i·x_j under the anchor's own weights, and the logarithm of its share of all weight."""
-        scale = self.exponent
-        by = self.matrix(anchors, self.weigh_by).detach()
+        by, mask = self.matrix(anchors, self.weigh_by).detach(), anchors.mask
+        along = self.matrix(anchors, self.moved_along)
         return {
-            "negative": (masked_softmax(by, mask, scale) * same).sum(dim=1),
-            "mass": masked_logsumexp(by, mask, scale),
+            "negative": (masked_softmax(by, mask, self.exponent) * along).sum(dim=1),
+            "mass": masked_logsumexp(by, mask, self.exponent),
         }
 
     @property
@@ -85,16 +118,33 @@ class ModifiedObjective(PairwiseObjective):
 
     def total_weight(self, mass: Tensor) -> Tensor:
         """Σ_j W_ij of each anchor."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define total_weight")
 
     def combine(self, statistics: Statistics) -> Statistics:
         weight = self.total_weight(statistics["mass"].detach())
-        size = len(weight)
-        pull = self.ratio * weight if self.stage == "+r" else 2 / size
+        pull = self.ratio * weight if self.stage == "+r" else 2 / len(weight)
         gate = statistics["gate"]
         alignment = -gate * pull * statistics["positive"]
+        if self.released:
+            moved = pull * statistics["counterpart"]
+            alignment = alignment - (moved - moved.detach())  # a gradient, no value
         energy = gate * weight * statistics["negative"]
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
+
+
+class QuadraticStart(ModifiedObjective):
+    """Barlow Twins and VICReg: quadratic weights at first, exponential with a global normaliser from +w on."""
+
+    def push(self, anchors: Anchors) -> Statistics:
+        if self.weighted:
+            return super().push(anchors)
+        weights, along = self.matrix(anchors, self.weigh_by).detach(), self.matrix(anchors, self.moved_along)
+        return {"negative": masked_sum(weights * along, anchors.mask), "mass": torch.zeros_like(anchors.positive)}
+
+    def total_weight(self, mass: Tensor) -> Tensor:
+        if self.weighted:
+            return torch.softmax(mass, dim=0)
+        return torch.full_like(mass, 2 * self.weight / len(mass) ** 2)
 
 
 @register("mmhe")
@@ -119,20 +169,22 @@ class ModifiedMHE(ModifiedObjective):
 
     @property
     def exponent(self) -> float:
-        return 1 / self.temperature if self.weighted else 2.0
+        if self.weighted:
+            return 1 / self.temperature
+        return 1.0 if self.released else 2.0
 
     def total_weight(self, mass: Tensor) -> Tensor:
-        factor = 1 / self.temperature if self.weighted else 2 * self.weight
+        factor = 1 / self.temperature if self.weighted else self.exponent * self.weight
         return 2 * factor * torch.softmax(mass, dim=0)  # twice: Σ_{k<l} is half of the sum over ordered pairs
 
 
 @register("mbarlow")
-class ModifiedBarlow(ModifiedObjective):
+class ModifiedBarlow(QuadraticStart):
     """Barlow Twins made an effective loss, in stages.
 
     original, +gd: W_ij = 2ν b_ij/N², P y_i = (2/N)(I - (1-ν) diag C) y_i, C = mean_i h_i h'_iᵀ, b_ij = y_i·y_j;
     +w: W_ij = e^{s_ij/τ} / Σ_{k≠l} e^{s_kl/τ}, P = 2/N; +r: P_i = r Σ_j W_ij. From +gd on times the gate d_i.
-    Reduction "sum", as the gradients are defined.
+    variant "released" takes the weights from b at every stage. Reduction "sum", as the gradients are defined.
 
     Source: Li et al. 2024, Eq. 6, 10 (corrected: weight h'_i·h'_j) and 13, Table 5 for the stages.
     Use it for sentences (BERT-base: m .30, τ .05, r 1.5; RoBERTa-base: m .37, r 1.25). Compare gradients, not values.
@@ -144,25 +196,74 @@ class ModifiedBarlow(ModifiedObjective):
     """
 
     source = "Li et al. 2024, Eq. 6, 10, 13"
-    weigh_by = "cross"
-    original_weights = "other"
+
+    @property
+    def weigh_by(self) -> str:
+        return "cross" if self.weighted and not self.released else "other"
 
     def prepare(self, x: Tensor, y: Tensor) -> Tensor:
         """Weights (D,) of the features in the positive's pull: 1 - (1-ν) C_kk."""
         return 1 - (1 - self.weight) * (x * y).mean(dim=0)
 
-    def pull(self, anchors: Anchors) -> Statistics:
-        if self.weighted:
-            return super().pull(anchors)
-        return {"positive": (anchors.rows * anchors.others * anchors.context).sum(dim=1)}
+    def similarity(self, anchors: Anchors, others: Tensor, rows: Tensor | None = None) -> Tensor:
+        return super().similarity(anchors, others if self.weighted else others * anchors.context, rows)
 
-    def push(self, anchors: Anchors, same: Tensor, mask: Tensor) -> Statistics:
-        if self.weighted:
-            return super().push(anchors, same, mask)
-        weights = self.matrix(anchors, "other").detach()
-        return {"negative": masked_sum(weights * same, mask), "mass": torch.zeros_like(anchors.positive)}
+
+@register("mvicreg")
+class ModifiedVICReg(QuadraticStart):
+    """VICReg made an effective loss, in stages.
+
+    original, +gd: W_ij = 2ν a_ij/N², P = 2/N; +w: W_ij = e^{a_ij/τ} / Σ_{k≠l} e^{a_kl/τ}, P = 2/N;
+    +r: P_i = r Σ_j W_ij. From +gd on times the gate d_i. Reduction "sum", as the gradients are defined.
+
+    Source: Li et al. 2024, Eq. 13, Table 5 for the stages.
+    Use it for sentences (BERT-base: m .30, τ .05, r 1.5; RoBERTa-base: m .37, r 1.25). Compare gradients, not values.
+    Relations: the original stage is the gradient of alignment plus the full covariance penalty, diagonal included,
+    which is Li's surrogate for ``vicreg``.
+
+    >>> x = torch.eye(4)
+    >>> round(ModifiedVICReg(margin=2.0)(x, x).item(), 6)
+    -3.0
+    """
+
+    source = "Li et al. 2024, Eq. 13"
+
+
+@register("mmhs")
+class ModifiedMHS(ModifiedObjective):
+    """Maximum hyperspherical separation made an effective loss, in stages.
+
+    original, +gd: W = ν/‖x_i-x_j‖ on the nearest j only, P = 2/N; +r: W = 1/‖x_i-x_j‖, P_i = r W. There is no +w: the
+    weight is on the nearest from the start. From +gd on times the gate d_i. variant "released" takes the nearest from
+    the other view and sqrt(d²+1e-4) for d. Reduction "sum", as the gradients are defined.
+
+    Source: Li et al. 2024, Eq. 15 and 17 (corrected: min for max), Table 5 for the stages.
+    Use it for sentences (BERT-base: m .30, r 1.75; RoBERTa-base: m .27, r 1.0). Compare gradients, not values.
+    Relations: the modified form of ``mhs``.
+
+    >>> x = torch.eye(4)
+    >>> round(ModifiedMHS(margin=2.0)(x, x).item(), 6)
+    -9.899495
+    """
+
+    source = "Li et al. 2024, Eq. 15, 17"
+    stages = ("original", "+gd", "+r")
+    ratio: float = number(default=1.75, at_least=0)
+    weight: float = number(default=1.0, at_least=0)
+
+    @property
+    def moved_along(self) -> str:
+        return "cross" if self.released else "same"
+
+    @property
+    def weigh_by(self) -> str:
+        return self.moved_along
+
+    def push(self, anchors: Anchors) -> Statistics:
+        nearest = masked_max(self.matrix(anchors, self.moved_along), anchors.mask)
+        squared = 2 - 2 * nearest.detach()
+        distance = (squared + 1e-4).sqrt() if self.released else squared.clamp_min(1e-12).sqrt()
+        return {"negative": nearest, "mass": 1 / distance}
 
     def total_weight(self, mass: Tensor) -> Tensor:
-        if self.weighted:
-            return torch.softmax(mass, dim=0)
-        return torch.full_like(mass, 2 * self.weight / len(mass) ** 2)
+        return mass if self.stage == "+r" else self.weight * mass

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from hypersphere.objectives.base import Objective
+from hypersphere.objectives.presets import preset_parameters
 
 _REGISTRY: dict[str, type[Objective]] = {}
 Kind = TypeVar("Kind", bound=type[Objective])
@@ -45,13 +46,18 @@ def objective_class(name: str) -> type[Objective]:
     return _REGISTRY[name]
 
 
-def create_objective(name: str, **params: Any) -> Objective:
-    """A new objective with the given settings; the others keep their defaults.
+def create_objective(name: str, *, preset: str | None = None, **params: Any) -> Objective:
+    """A new objective with the given settings; the others keep their defaults, or the preset's.
+
+    A preset is named after the peer whose loss it equals; see ``list_presets``.
 
     >>> create_objective("met", margin=0.4)
     MET(margin=0.4)
+    >>> create_objective("infonce", preset="open_clip")
+    InfoNCE(temperature=0.07, symmetric=True, learnable=True)
     """
-    return objective_class(name)(**params)
+    cls = objective_class(name)
+    return cls(**params) if preset is None else cls(**{**preset_parameters(preset, name), **params})
 
 
 def as_objective(given: Any, what: str, **common: Any) -> nn.Module:

@@ -2,27 +2,116 @@
 
 from __future__ import annotations
 
+from math import pi
 from typing import Any
 
 from torch import Tensor
 from torch.nn.functional import relu
 
-from hypersphere.engine import masked_max
-from hypersphere.geometry import chord
+from hypersphere.engine import masked_max, masked_min
+from hypersphere.geometry import angle, chord
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import register
-from hypersphere.objectives.settings import number
+from hypersphere.objectives.settings import Number, anything, number
+
+
+def dot_distance(cos: Tensor) -> Tensor:
+    """1 - cos."""
+    return 1 - cos
+
+
+# Distances by name, each falling as the cosine rises, with the margin the papers use.
+DISTANCES = {"dot": (dot_distance, 0.23), "euclidean": (chord, 0.45), "angle": (angle, 0.15 * pi)}
+
+
+@register("triplet")
+class Triplet(PairwiseObjective):
+    """Triplet on any distance with the nearest negative.
+
+    L_i = max(0, d(h_i, h'_i) - min_{j≠i} d(h_i, h'_j) + m), mean over anchors. distance: "dot" (1 - cos),
+    "euclidean", "angle", or a function of the cosine; the margin defaults to .23, .45, .15π, a function needs one.
+
+    Source: Nie et al. 2023, section 5 (the generic form; Li et al. 2024 print max for min).
+    Use it to try a distance of your own; the named ones are ``mpt``, ``met`` and ``mat``.
+    Relations: the gate of ``paradigm``; ties give one of the valid subgradients.
+
+    >>> import torch
+    >>> x = torch.eye(4)
+    >>> Triplet(distance="dot")
+    Triplet(distance='dot', margin=0.23)
+    >>> round(Triplet(distance=lambda cos: (1 - cos) ** 2, margin=1.5)(x, x).item(), 6)
+    0.5
+    """
+
+    source = "Nie et al. 2023"
+    distance: Any = anything(default="euclidean")
+    margin: Any = anything(default=None)
+
+    def check(self) -> None:
+        if isinstance(self.distance, str) and self.distance in DISTANCES:
+            usual: float | None = DISTANCES[self.distance][1]
+        elif callable(self.distance):
+            usual = None
+        else:
+            raise ValueError(
+                f"{self.name}'s distance must be {', '.join(DISTANCES)} or a function of the cosine, "
+                f"not {self.distance!r}"
+            )
+        if self.margin is None and usual is None:
+            raise ValueError(f"{self.name} needs a margin for a distance of your own")
+        self.margin = Number(usual, at_least=0).clean(usual if self.margin is None else self.margin, "triplet's margin")
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+        if callable(self.distance):
+            return relu(self.distance(positive) - masked_min(self.distance(negatives), mask) + self.margin)
+        distance = DISTANCES[self.distance][0]
+        return relu(distance(positive) - distance(masked_max(negatives, mask)) + self.margin)
+
+
+class NearestTriplet(PairwiseObjective):
+    """A triplet with a distance that falls as the cosine rises, so that the hardest cosine is all it needs."""
+
+    def distance(self, cos: Tensor) -> Tensor:
+        raise TypeError(f"{type(self).__name__} must define distance")
+
+    margin: float = number(default=0.0, at_least=0)
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+        return relu(self.distance(positive) - self.distance(masked_max(negatives, mask)) + self.margin)
+
+
+@register("mpt")
+class MPT(NearestTriplet):
+    """Triplet on the dot product with the hardest negative.
+
+    L_i = max(0, m - s_ii + max_{j≠i} s_ij), mean over anchors.
+
+    Source: Nie et al. 2023, Eq. 13; best margin .23 for BERT-base, grid .20 to .35.
+    Use it as the simplest loss with gradient dissipation: an anchor whose margin holds gets no gradient at all.
+    Relations: ``infonce`` ≤ log 2 + ``dcl_plus`` ≤ log 2 + ``mpt``/τ for m = τ log(N-1), per anchor.
+
+    >>> import torch
+    >>> x = torch.eye(4)
+    >>> round(MPT(margin=1.5)(x, x).item(), 6)
+    0.5
+    """
+
+    source = "Nie et al. 2023, Eq. 13"
+    margin: float = number(default=0.23, at_least=0)
+
+    def distance(self, cos: Tensor) -> Tensor:
+        return -cos
 
 
 @register("met")
-class MET(PairwiseObjective):
+class MET(NearestTriplet):
     """Triplet on the Euclidean distance with the nearest negative.
 
     L_i = max(0, ‖h_i-h'_i‖ - min_{j≠i} ‖h_i-h'_j‖ + m), mean over anchors.
 
-    Source: Nie et al. 2023, section 5 (MET); best margins 0.40 to 0.50.
-    Use it where a contrastive loss overfits: an anchor whose margin holds gets no gradient at all.
-    Relations: ``mpt`` on the dot product, ``mat`` on the angle; its ratio is d_neg/d_pos > 1 in ``paradigm``.
+    Source: Nie et al. 2023, section 5 (MET); best margins .40 to .50.
+    Use it where a contrastive loss overfits; its ratio d_neg/d_pos > 1 pulls positives harder than ``mpt``.
+    Relations: ``mpt`` on the dot product, ``mat`` on the angle; euclidean three times in ``paradigm``.
 
     >>> import torch
     >>> x = torch.eye(4)
@@ -33,5 +122,28 @@ class MET(PairwiseObjective):
     source = "Nie et al. 2023"
     margin: float = number(default=0.45, at_least=0)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
-        return relu(chord(positive) - chord(masked_max(negatives, mask)) + self.margin)
+    def distance(self, cos: Tensor) -> Tensor:
+        return chord(cos)
+
+
+@register("mat")
+class MAT(NearestTriplet):
+    """Triplet on the angle with the nearest negative.
+
+    L_i = max(0, θ_ii' - min_{j≠i} θ_ij' + m), mean over anchors.
+
+    Source: Nie et al. 2023, section 5 (MAT); margins of .10π to .20π.
+    Use it for a gradient of constant length: both parts have norm 1 while the anchor is active.
+    Relations: ``mpt`` on the dot product, ``met`` on the chord; angle three times in ``paradigm``.
+
+    >>> import torch
+    >>> x = torch.eye(4, dtype=torch.float64)
+    >>> round(MAT(margin=2.0)(x, x).item(), 6)
+    0.429204
+    """
+
+    source = "Nie et al. 2023"
+    margin: float = number(default=0.15 * pi, at_least=0)
+
+    def distance(self, cos: Tensor) -> Tensor:
+        return angle(cos)

@@ -31,10 +31,15 @@ def degenerate_views(dim: int = 4) -> Iterator[tuple[str, Tensor, Tensor]]:
 def assert_survives(objective: Any) -> None:
     """Finite value and gradients on zero, huge, identical, antipodal and duplicated rows, N = 2, half precision.
 
+    Objectives on raw features are exempt from huge rows.
+
     >>> import hypersphere as hs
     >>> assert_survives(hs.create_objective("met"))
     """
+    exempt = ("huge rows",) if getattr(objective, "raw_rows", False) else ()
     for name, z1, z2 in degenerate_views(dimension(objective, 4)):
+        if name in exempt:
+            continue
         z1, z2 = z1.clone().requires_grad_(), z2.clone().requires_grad_()
         value = call(objective, z1, z2, some_labels(len(z1)), None)
         if not value.isfinite().all():

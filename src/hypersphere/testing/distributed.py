@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.objectives import Objective
-from hypersphere.testing.example import call, dimension, parameters, some_labels, views
+from hypersphere.testing.example import call, dimension, parameters, some_labels, takes_negatives, views
 from hypersphere.testing.workers import workers
 
 Result = tuple[float, list[Tensor], list[Tensor | None]]
@@ -40,10 +40,9 @@ def assert_distributed_exact(
         for module in objective.modules():
             if isinstance(module, Objective):
                 module.gather = True
-    ours = isinstance(objective, Objective)
     dim = dimension(objective, dim)
     sizes = [3 + rank % 3 for rank in range(world_size)]  # uneven: 3, 4, 5, 3, …
-    for extra in (0, 2) if ours else (0,):
+    for extra in (0, 2) if takes_negatives(objective) else (0,):
         whole = _step(copy.deepcopy(objective), sizes, range(world_size), dim, seed, extra, False)
         shares = workers(world_size).run(_share, objective, sizes, dim, seed, extra, timeout=timeout)
         _compare(whole, shares, tolerance)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.objectives import Objective
+from hypersphere.objectives import FeatureObjective, Objective
 
 
 def views(size: int, dim: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -35,6 +35,12 @@ def call(objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor, 
 
 def parameters(objective: Any) -> list[nn.Parameter]:
     return list(objective.parameters()) if isinstance(objective, nn.Module) else []
+
+
+def takes_negatives(objective: Any) -> bool:
+    """Whether extra negatives mean anything to it."""
+    bases = [objective, getattr(objective, "base", None)]
+    return isinstance(objective, Objective) and not any(isinstance(each, FeatureObjective) for each in bases)
 
 
 def dimension(objective: Any, otherwise: int) -> int:

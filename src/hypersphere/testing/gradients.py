@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine import dense, streaming
-from hypersphere.testing.example import call, dimension, parameters, some_labels, views
+from hypersphere.testing.example import call, dimension, parameters, some_labels, takes_negatives, views
 
 
 def assert_gradient_exact(objective: Any, size: int = 6, dim: int = 4, tolerance: float = 1e-6) -> None:
@@ -60,7 +60,7 @@ def assert_streams_exactly(
     z1, z2 = (z.requires_grad_() for z in views(size, dimension(objective, dim)))
     extra = views(4, dimension(objective, dim), seed=1)[0].requires_grad_()
     labels = some_labels(size)
-    for negatives in (None, extra):
+    for negatives in (None, extra) if takes_negatives(objective) else (None,):
         inputs = [z1, z2, *([extra] if negatives is not None else []), *parameters(objective)]
         with dense():
             expected = _value_and_gradients(call(objective, z1, z2, labels, negatives), inputs)

@@ -1,0 +1,151 @@
+"""Hyperspherical energies with alignment: MHE, MHS, DHEL, and the spectral loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine import Statistics, count, masked_logsumexp, masked_max, masked_mean, masked_sum
+from hypersphere.geometry import chord
+from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.objectives.registry import register
+from hypersphere.objectives.settings import Number, anything, choice, number
+
+
+class AlignedEnergy(PairwiseObjective):
+    """Alignment mean_i ‖h_i-h'_i‖² plus an energy within a view; views "both" adds the energy of the other one."""
+
+    negatives = "same"
+    turns_add = True
+    views: str = choice("anchor", "both", default="anchor")
+
+    @property
+    def anchors(self) -> str:
+        return "both" if self.views == "both" else "first"
+
+    def distance(self, positive: Tensor) -> Tensor:
+        """‖h_i-h'_i‖², counted once however many turns there are."""
+        return (1 if self.views == "both" else 2) * (1 - positive)
+
+
+@register("mhe")
+class MHE(AlignedEnergy):
+    """Alignment and minimum hyperspherical energy.
+
+    L = mean_i ‖h_i-h'_i‖² + ν log mean_{i≠j} e^{-‖h_i-h_j‖²}, ν = ``weight``; with ``s`` the energy is that of Riesz
+    instead: s > 0: mean ‖h_i-h_j‖^{-s}, s = 0: mean log 1/‖h_i-h_j‖ (distances clamped at 1e-6).
+
+    Source: Li et al. 2024, section 4; Liu et al. 2018 for the Riesz energies.
+    Use it as the unmodified start of ``mmhe``; it has no gradient dissipation and a ratio that drifts.
+    Relations: its energy is the uniformity of ``align_uniform`` with t = 1.
+
+    >>> x = torch.eye(4)
+    >>> round(MHE()(x, x).item(), 6)
+    -20.0
+    """
+
+    source = "Li et al. 2024; Liu et al. 2018"
+    reductions = ("mean",)
+    weight: float = number(default=10.0, at_least=0)
+    s: Any = anything(default=None)
+
+    def check(self) -> None:
+        if self.s is not None:
+            self.s = Number(None, at_least=0).clean(self.s, "mhe's s")
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+        if self.s is None:
+            potential = masked_logsumexp(negatives, mask, 2.0)
+        else:
+            squared = (2 - 2 * negatives).clamp_min(1e-12)
+            potential = masked_sum(-0.5 * squared.log() if self.s == 0 else squared ** (-self.s / 2), mask)
+        return {"distance": self.distance(positive), "potential": potential, "pairs": count(mask).to(positive)}
+
+    def combine(self, statistics: Statistics) -> Statistics:
+        potential, pairs = statistics["potential"], statistics["pairs"].sum()
+        mean = torch.logsumexp(potential, dim=0) - pairs.log() - 2 if self.s is None else potential.sum() / pairs
+        alignment, energy = statistics["distance"].mean(), self.weight * mean
+        return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
+
+
+@register("mhs")
+class MHS(AlignedEnergy):
+    """Alignment and maximum hyperspherical separation.
+
+    L_i = ‖h_i-h'_i‖² - ν min_{j≠i} ‖h_i-h_j‖, mean over anchors, ν = ``weight``.
+
+    Source: Li et al. 2024, section 4; Liu et al. 2021.
+    Use it as the unmodified start of ``mmhs``: each anchor only minds its nearest neighbour.
+    Relations: the energy of ``mhe`` with s → ∞; ``met`` asks the same of the other view, up to a margin.
+
+    >>> x = torch.eye(4)
+    >>> round(MHS()(x, x).item(), 6)
+    -1.414214
+    """
+
+    source = "Li et al. 2024; Liu et al. 2021"
+    weight: float = number(default=1.0, at_least=0)
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+        alignment = self.distance(positive)
+        energy = -self.weight * chord(masked_max(negatives, mask))
+        return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
+
+
+@register("dhel")
+class DHEL(PairwiseObjective):
+    """Decoupled hyperspherical energy loss: alignment against the softmax energy of the anchor's own view.
+
+    energy "anchor": L_i = -c_i/τ + log Σ_{j≠i} e^{a_ij/τ}; "both": the energy of either view added, alignment once;
+    "symmetric": the mean of the anchor form and the same with the views exchanged.
+
+    Source: Koromilas et al. 2024 (anchor: their figure; both: their code; symmetric: Lee et al. 2025).
+    Use it where alignment and uniformity should not fight: perfect alignment never changes the energy.
+    Relations: ``dcl`` with negatives from the anchor's own view; ``kcl`` without the logarithm.
+
+    >>> x = torch.eye(4)
+    >>> round(DHEL(temperature=1.0)(x, x).item(), 6)
+    0.098612
+    """
+
+    source = "Koromilas et al. 2024"
+    temperature: float = number(default=0.3, above=0, learnable=True)
+    energy: str = choice("anchor", "both", "symmetric", default="anchor")
+
+    @property
+    def negatives(self) -> tuple[str, ...]:
+        return ("same", "other") if self.energy == "both" else ("same",)
+
+    @property
+    def anchors(self) -> str:
+        return "both" if self.energy == "symmetric" else "first"
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+        scale = 1 / self.temperature
+        alignment = -positive * scale
+        energy = torch.stack([masked_logsumexp(matrix, mask, scale) for matrix in negatives]).sum(dim=0)
+        return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
+
+
+@register("spectral")
+class Spectral(PairwiseObjective):
+    """Spectral contrastive loss: pairs of different instances should be orthogonal.
+
+    L = -2 mean_i s_ii + mean_{i≠j} s_ij².
+
+    Source: HaoChen et al. 2021.
+    Use it when a linear probe follows: its minimiser factorises the augmentation graph.
+    Relations: the second order of ``infonce`` at a large temperature.
+
+    >>> x = torch.eye(4)
+    >>> Spectral()(x, x).item()
+    -2.0
+    """
+
+    source = "HaoChen et al. 2021"
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+        alignment, energy = -2 * positive, masked_mean(negatives**2, mask)
+        return {"loss": alignment + energy, "alignment": alignment, "energy": energy}

@@ -1,0 +1,103 @@
+"""Contrast in hyperbolic space beside the contrast on the sphere."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from hypersphere.engine import Statistics, masked_logsumexp
+from hypersphere.objectives.base import Objective, PairwiseObjective
+from hypersphere.objectives.infonce import InfoNCE
+from hypersphere.objectives.registry import register
+from hypersphere.objectives.settings import number
+
+LONGEST = 2.3  # raw rows are clipped to this length before they are mapped into the ball
+
+
+def lorentz_rows(z: Tensor, curvature: float) -> Tensor:
+    """Raw rows (N, D) as points of the hyperboloid (N, D+1), by way of the Poincaré ball.
+
+    x = tanh(√c ‖z‖) z / (√c ‖z‖) with ‖z‖ clipped; the point is (1+c‖x‖², 2√c x) / (1-c‖x‖²). For two of them
+    p, q the distance in the ball is arccosh(p_0 q_0 - p_1 q_1 - …)/√c.
+    """
+    root = curvature**0.5
+    largest = z.detach().abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny)
+    scaled = z / largest
+    length = torch.linalg.vector_norm(scaled, dim=1, keepdim=True).clamp_min(1e-12)
+    norm = (length * largest).clamp(1e-12, LONGEST)
+    radius = torch.tanh(root * norm).clamp_max(1 - 1e-5)  # √c ‖x‖
+    inside = scaled * (radius / length)
+    return torch.cat([1 + radius**2, 2 * inside], dim=1) / (1 - radius**2)
+
+
+class BallInfoNCE(PairwiseObjective):
+    """InfoNCE with the negative hyperbolic distance as similarity; reads Lorentz products of the hyperboloid."""
+
+    name = "ball_infonce"
+    temperature: float = number(default=0.1, above=0, learnable=True)
+    curvature: float = number(default=1.0, above=0)
+
+    def rows(self, z: Tensor) -> Tensor:
+        return lorentz_rows(z, self.curvature)
+
+    def metric(self, rows: Tensor) -> Tensor:
+        """p_0 q_0 - p_1 q_1 - …"""
+        signs = -torch.ones(rows.shape[1], dtype=rows.dtype, device=rows.device)
+        signs[0] = 1
+        return signs
+
+    def distance(self, product: Tensor) -> Tensor:
+        """arccosh(product)/√c; at coincident points, where its slope is infinite, the gradient is 0."""
+        beyond = (product - 1).clamp_min(1e-6 if product.dtype == torch.float32 else 1e-12)
+        length: Tensor = torch.log1p(beyond + (beyond * (beyond + 2)).sqrt())
+        return length / math.sqrt(self.curvature)
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+        scale = 1 / self.temperature
+        others = masked_logsumexp(-self.distance(negatives), mask, scale)
+        return softplus(others + self.distance(positive) * scale, threshold=50)
+
+
+@register("hyperbolic")
+class Hyperbolic(Objective):
+    """InfoNCE on the sphere plus InfoNCE in the Poincaré ball.
+
+    L = InfoNCE(cosine/τ) + weight · InfoNCE(-d/τ), d = arccosh(1 + 2c‖x-y‖²/((1-c‖x‖²)(1-c‖y‖²)))/√c, with
+    x = tanh(√c ‖z‖) z/(√c ‖z‖) and raw rows clipped to norm 2.3; c = ``curvature``.
+
+    Source: Ge et al. 2023 (HCL); the weight is ours.
+    Use it for data with a hierarchy: rows near the centre of the ball can be close to many others.
+    Relations: weight 0 is ``infonce``. The length of raw rows matters here, and only here.
+
+    >>> x = torch.eye(4, dtype=torch.float64)
+    >>> round(Hyperbolic(temperature=1.0, weight=0.0)(x, x).item(), 6)
+    0.743668
+    """
+
+    source = "Ge et al. 2023"
+    temperature: float = number(default=0.1, above=0, learnable=True)
+    curvature: float = number(default=1.0, above=0)
+    weight: float = number(default=0.1, at_least=0)
+
+    raw_rows = True
+
+    def build(self) -> None:
+        common: dict[str, Any] = {"reduction": self.reduction, "gather": self.gather, "learnable": self.learnable}
+        start = float(self.temperature)
+        self.sphere = InfoNCE(temperature=start, **common)
+        self.ball = BallInfoNCE(temperature=start, curvature=self.curvature, **common)
+        if self.learnable:  # one temperature for both
+            self.sphere.log_temperature = self.ball.log_temperature = self.log_temperature
+
+    def evaluate(
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+    ) -> Statistics:
+        found = self.sphere.evaluate(z1, z2, labels, negatives, parts)
+        ball = self.weight * self.ball.evaluate(z1, z2, labels, negatives, parts=False)["loss"]
+        if not parts:
+            return {"loss": found["loss"] + ball}
+        return {"loss": found["loss"] + ball, "sphere": found["loss"], "ball": ball}

@@ -1,0 +1,56 @@
+"""Objectives as a peer computes them: its defaults, under its name."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    # One direction, temperature .05: the training loss of SimCSE.
+    "simcse": {"infonce": {"temperature": 0.05}},
+    # 2N anchors, 2N-1 terms, mean over 2N; SimCLR's temperature for CIFAR-10.
+    "simclr": {"ntxent": {"temperature": 0.5}},
+    "lightly": {
+        "ntxent": {"temperature": 0.5},
+        "dcl": {"temperature": 0.1, "negatives": "both"},
+        "dclw": {"temperature": 0.1, "sigma": 0.5, "negatives": "both"},
+        "barlow": {"weight": 5e-3, "normalization": "batch"},
+        "vicreg": {"invariance": 25.0, "variance": 25.0, "covariance": 1.0, "eps": 1e-4},
+    },
+    # MultipleNegativesRankingLoss: scale 20 on cosines, one direction.
+    "sentence-transformers": {"infonce": {"temperature": 1 / 20}},
+    # ClipLoss and SigLipLoss with the model's initial logit scale and bias, both learned.
+    "open_clip": {
+        "infonce": {"temperature": 0.07, "symmetric": True, "learnable": True},
+        "siglip": {"temperature": 0.1, "bias": -10.0, "learnable": True},
+    },
+    # The authors' classes: product of both views' energies; both views' kernels added.
+    "dhel-kcl": {
+        "dhel": {"temperature": 0.3, "energy": "both"},
+        "kcl": {"kernel": "gaussian", "t": 2.0, "gamma": 16.0, "views": "both"},
+    },
+}
+
+
+def preset_parameters(preset: str, objective: str) -> dict[str, Any]:
+    """The parameters with which ``objective`` equals the peer's own.
+
+    >>> preset_parameters("simcse", "infonce")
+    {'temperature': 0.05}
+    """
+    if preset not in PRESETS:
+        near = difflib.get_close_matches(str(preset), PRESETS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no preset {preset!r}{hint} (there are {', '.join(PRESETS)})")
+    if objective not in PRESETS[preset]:
+        raise ValueError(f"preset {preset!r} has {', '.join(PRESETS[preset])}, not {objective!r}")
+    return dict(PRESETS[preset][objective])
+
+
+def list_presets() -> list[tuple[str, str]]:
+    """Every (preset, objective) there is.
+
+    >>> ("open_clip", "siglip") in list_presets()
+    True
+    """
+    return [(preset, objective) for preset, objectives in PRESETS.items() for objective in objectives]
