@@ -176,6 +176,19 @@ def test_autocast_and_half_precision_give_float32_values(context: Any, dtype: to
     assert a.grad.dtype == dtype
 
 
+def test_a_gradient_scaler_rescues_small_half_precision_gradients_when_streaming() -> None:
+    """The loss scale is applied before the gradient is rounded to float16, as in the dense form."""
+    z1, z2 = (100 * z.half() for z in views(64, 8))
+    slopes = []
+    for context in (hs.dense(), hs.streaming(16)):
+        a = z1.clone().requires_grad_()
+        with context:
+            (hs.create_objective("kcl")(a, z2) * 1e-4 * 65536).backward()
+        slopes.append(a.grad)
+    assert (slopes[0] != 0).float().mean() > 0.9
+    torch.testing.assert_close(slopes[1], slopes[0], rtol=2e-3, atol=1e-7)
+
+
 def test_views_that_need_no_gradient_get_none_and_cost_nothing() -> None:
     z1, z2 = views(6, 4)
     z1.requires_grad_()

@@ -11,6 +11,7 @@ from hypersphere.engine.masked import (
     masked_min,
     masked_softmax,
     masked_sum,
+    row_dot,
 )
 
 __all__ = [
@@ -28,5 +29,6 @@ __all__ = [
     "masked_min",
     "masked_softmax",
     "masked_sum",
+    "row_dot",
     "streaming",
 ]

@@ -53,9 +53,11 @@ class Turn:
 
     def mask(self, rows: Tensor, columns: int) -> Tensor:
         """True where a column is another instance than the anchor's; ``rows`` (B,) are places in the batch."""
-        mask = torch.ones(len(rows), columns, dtype=torch.bool, device=rows.device)
+        return self._without_own(torch.ones(len(rows), columns, dtype=torch.bool, device=rows.device), rows)
+
+    def _without_own(self, mask: Tensor, rows: Tensor) -> Tensor:
         line = torch.arange(len(rows), device=rows.device)
-        for own in range(0, self.own_columns(columns) * self.batch.size, self.batch.size):
+        for own in range(0, self.own_columns(mask.shape[1]) * self.batch.size, self.batch.size):
             mask[line, rows + own] = False
         return mask
 
@@ -67,10 +69,10 @@ class Turn:
         """True at other instances that share the anchor's label."""
         labels = self.batch.labels
         assert labels is not None
-        unlabelled = labels.new_full((len(self.batch.rows[2]),), -1)
-        of_columns = torch.cat([labels] * self.own_columns(columns) + [unlabelled])
-        own = labels[rows].unsqueeze(1)
-        return (own == of_columns) & (own >= 0) & self.mask(rows, columns)
+        unknown = labels.new_full((len(self.batch.rows[2]),), -1)
+        of_columns = torch.cat([labels] * self.own_columns(columns) + [unknown])
+        own = torch.where(labels >= 0, labels, torch.iinfo(labels.dtype).min)[rows]  # unlabelled: equals nothing
+        return self._without_own(own.unsqueeze(1) == of_columns, rows)
 
     def anchors(
         self, objective: Evaluable, rows: slice, x: Tensor, y: Tensor, matrices: list[Tensor], context: object

@@ -1,56 +1,22 @@
-"""Value and gradient in row blocks: memory linear in the batch, no backward written by hand.
+"""Streamed objectives as autograd functions: memory linear in the batch, no backward written by hand.
 
-A block of anchors has its similarities computed, is cut into thin strips, and each strip is a small autograd graph
-of its own: similarities as leaves, the objective's ``block``, the gradient with respect to the strip. The gradient
-overwrites the similarities, two matrix products add it to the gradients of the embeddings, the block is dropped.
-All this happens in forward; backward only scales what is there. So a loss costs three matrix products for each
-similarity matrix, four if anchors are coupled (a first sweep finds out how much each anchor counts), and across
-processes no collective runs in backward.
+All gradients are computed in forward (see ``sweep``); backward only scales what is there. So a loss costs three matrix
+products for each similarity matrix, four if anchors are coupled (a first sweep finds out how much each anchor counts),
+and across processes no collective runs in backward.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Turn, assemble, turns, weighed
+from hypersphere.engine.batch import Batch, assemble
 from hypersphere.engine.contract import Evaluable, Rowwise, Statistics, Whole
-from hypersphere.engine.masked import differentiated_once
-from hypersphere.engine.processes import gather_rows, sum_over_processes, world_size
-from hypersphere.engine.reduce import finish, uniform_weight
-
-# A block is large enough for matrix products to run at full speed, a strip small enough to stay in cache.
-BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**22, 2**20, 512
-
-Weights = dict[str, Tensor | float]
-
-
-@dataclass
-class Target:
-    """One number to differentiate: how much each statistic counts in it, and its gradients so far."""
-
-    weights: list[Weights]  # by turn: a weight for all anchors, or one for each of this process's
-    rows: list[Tensor | None]  # gradients of z1, z2, negatives as unit rows, of the whole batch; None: not wanted
-    parameters: list[Tensor] = field(default_factory=list)
-
-    def total(self, statistics: Statistics, turn: int, strip: slice) -> Tensor | None:
-        with torch.enable_grad():
-            parts = [
-                (statistics[name] * (weight[strip] if isinstance(weight, Tensor) else weight)).sum()
-                for name, weight in self.weights[turn].items()
-                if statistics[name].requires_grad
-            ]
-            return torch.stack(parts).sum() if parts else None
-
-    def add_to_parameters(self, slopes: list[Tensor | None]) -> None:
-        for gradient, slope in zip(self.parameters, slopes, strict=True):
-            if slope is not None:
-                gradient += slope
+from hypersphere.engine.processes import exchange, sum_over_processes, world_size
+from hypersphere.engine.reduce import uniform_weight
+from hypersphere.engine.sweep import Plan, Target, Weights, slopes_of
 
 
 def stream(
@@ -73,145 +39,6 @@ def stream(
     return dict(zip(plan.names, values, strict=True))
 
 
-@dataclass
-class Plan:
-    """What one evaluation needs beside its tensors; ``names`` says what came out."""
-
-    objective: Evaluable
-    labels: Tensor | None
-    parts: bool
-    block_rows: int | None
-    parameters: list[torch.nn.Parameter]
-    names: list[str] = field(default_factory=list)
-
-    def target(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> Target:
-        rows = [torch.zeros_like(h) if need else None for h, need in zip(batch.rows, needs, strict=False)]
-        return Target(weights, rows, [torch.zeros_like(parameter) for parameter in self.parameters])
-
-    def sweep(self, batch: Batch, targets: list[Target]) -> list[Statistics]:
-        """Visits all of this process's anchors once; adds to the targets' gradients; statistics by turn."""
-        return [self._sweep_turn(turn, index, targets) for index, turn in enumerate(turns(self.objective, batch))]
-
-    def everybody(self, batch: Batch, statistics: list[Statistics]) -> list[Statistics]:
-        """The statistics of all processes' anchors."""
-        return [{name: gather_rows(v, batch.share) for name, v in turn.items()} for turn in statistics]
-
-    def finish(self, statistics: list[Statistics]) -> Statistics:
-        found = finish(self.objective, statistics)
-        return found if self.parts else {"loss": found["loss"]}
-
-    def _sweep_turn(self, turn: Turn, index: int, targets: list[Target]) -> Statistics:
-        batch, objective = turn.batch, self.objective
-        context = objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
-        columns = [turn.columns(read) for read in objective.reads]
-        block_rows, strip_rows = self._rows(max(columns, default=1))
-        found: list[Statistics] = []
-        buffers = [batch.rows[0].new_empty(min(block_rows, batch.share.size), width) for width in columns]
-        copies = [[torch.empty_like(b) for b in buffers] for _ in targets[1:]]
-        start, stop = batch.share.start, batch.share.start + batch.share.size
-        for block in _slices(start, stop, block_rows):
-            matrices = [buffer[: block.stop - block.start] for buffer in buffers]
-            self._products(turn, block, matrices)
-            # The last target's gradient overwrites the similarities themselves.
-            gradients = [[c[: len(m)] for c, m in zip(copy, matrices, strict=True)] for copy in copies] + [matrices]
-            used = [[False] * len(matrices) for _ in targets]
-            for strip in _slices(block.start, block.stop, strip_rows):
-                inside = slice(strip.start - block.start, strip.stop - block.start)
-                strips = [matrix[inside] for matrix in matrices]
-                out, leaves = self._graph(turn, strip, strips, context, bool(targets), once=len(targets) < 2)
-                found.append({name: value.detach() for name, value in out.items()})
-                local = slice(strip.start - start, strip.stop - start)
-                for number, target in enumerate(targets):
-                    last = number == len(targets) - 1
-                    total = target.total(out, index, local)
-                    slopes = _slopes(total, [*leaves, *self.parameters], retain=not last)
-                    self._keep(turn, strip, target, slopes[:2], slopes[2 + len(matrices) :])
-                    for place, slope in enumerate(slopes[2 : 2 + len(matrices)]):
-                        used[number][place] |= slope is not None
-                        goal = gradients[number][place][inside]
-                        goal.zero_() if slope is None else goal.copy_(slope)
-            for number, target in enumerate(targets):
-                wanted = [(p, g) for p, g in enumerate(gradients[number]) if used[number][p]]
-                self._accumulate(turn, block, target, wanted)
-        return {name: torch.cat([each[name] for each in found]) for name in found[0]}
-
-    def _rows(self, columns: int) -> tuple[int, int]:
-        if self.block_rows:
-            return self.block_rows, self.block_rows
-        strip = max(1, STRIP_ELEMENTS // columns)
-        return max(BLOCK_ROWS, BLOCK_ELEMENTS // columns), strip
-
-    def _products(self, turn: Turn, block: slice, matrices: list[Tensor]) -> None:
-        for read, matrix in zip(self.objective.reads, matrices, strict=True):
-            row, columns = turn.sources(read)
-            rows = weighed(self.objective, turn.batch.rows[row][block])
-            for part, place in _places(turn, columns):
-                torch.mm(rows, turn.batch.rows[part].T, out=matrix[:, place])
-
-    def _graph(
-        self, turn: Turn, strip: slice, strips: list[Tensor], context: Any, grad: bool, once: bool
-    ) -> tuple[Statistics, list[Tensor]]:
-        with torch.set_grad_enabled(grad):
-            x, y = (turn.batch.rows[view][strip].detach() for view in (turn.anchor, turn.other))
-            leaves = [x, y, *(s.detach() for s in strips)]
-            if grad:
-                moving = [True, self.objective.positives_move]
-                moving += [
-                    not self.objective.one_sided or turn.sources(read)[0] == turn.anchor
-                    for read in self.objective.reads
-                ]
-                leaves = [leaf.requires_grad_(moves) for leaf, moves in zip(leaves, moving, strict=True)]
-            anchors = turn.anchors(self.objective, strip, leaves[0], leaves[1], leaves[2:], context)
-            with differentiated_once() if once else nullcontext():
-                return self.objective.block(anchors), leaves
-
-    def _keep(
-        self, turn: Turn, strip: slice, target: Target, rows: list[Tensor | None], slopes: list[Tensor | None]
-    ) -> None:
-        """Adds the gradients of the anchors' own rows and of the objective's parameters."""
-        for view, slope in zip((turn.anchor, turn.other), rows, strict=True):
-            gradient = target.rows[view]
-            if slope is not None and gradient is not None:
-                gradient[strip] += slope
-        target.add_to_parameters(slopes)
-
-    def _accumulate(self, turn: Turn, block: slice, target: Target, slopes: list[tuple[int, Tensor]]) -> None:
-        """The two products that carry a block's ∂L/∂S to the embeddings on both of its sides."""
-        for matrix, slope in slopes:
-            row, columns = turn.sources(self.objective.reads[matrix])
-            rows, plain = weighed(self.objective, turn.batch.rows[row][block]), self.objective.metric(slope) is None
-            for part, place in _places(turn, columns):
-                anchors, keys = target.rows[row], target.rows[part]
-                if anchors is not None and plain:
-                    anchors[block].addmm_(slope[:, place], turn.batch.rows[part])
-                elif anchors is not None:
-                    anchors[block] += weighed(self.objective, slope[:, place] @ turn.batch.rows[part])
-                if keys is not None and not self.objective.one_sided:
-                    keys.addmm_(slope[:, place].T, rows)
-
-
-def _slopes(total: Tensor | None, leaves: list[Any], retain: bool) -> list[Tensor | None]:
-    """∂total/∂leaf, None where total does not depend on it."""
-    moving = [leaf for leaf in leaves if leaf.requires_grad]
-    if total is None or not moving:
-        return [None] * len(leaves)
-    found = iter(torch.autograd.grad(total, moving, allow_unused=True, retain_graph=retain))
-    return [next(found) if leaf.requires_grad else None for leaf in leaves]
-
-
-def _slices(start: int, stop: int, step: int) -> Iterator[slice]:
-    """Consecutive slices; one that is empty if there is nothing to cut (a process without rows)."""
-    for first in range(start, max(stop, start + 1), step):
-        yield slice(first, min(first + step, stop))
-
-
-def _places(turn: Turn, columns: tuple[int, ...]) -> Iterator[tuple[int, slice]]:
-    """Where the parts of a matrix's columns stand."""
-    first = 0
-    for part in columns:
-        yield part, slice(first, first := first + len(turn.batch.rows[part]))
-
-
 def _raw(
     objective: Rowwise, batch: Batch, target: Target, inverse: list[Tensor], like: list[Tensor | None]
 ) -> list[Tensor | None]:
@@ -232,9 +59,17 @@ def _raw(
             with torch.enable_grad():
                 leaf = z.detach().to(slope.dtype).requires_grad_()
                 (slope,) = torch.autograd.grad(objective.rows(leaf), leaf, slope)
-        found.append(slope.mul(len(share.sizes)).to(z.dtype) if len(share.sizes) > 1 else slope.to(z.dtype))
+        # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
+        found.append(slope * len(share.sizes) if len(share.sizes) > 1 else slope)
         target.rows[index] = None
     return found
+
+
+def _needs_anywhere(needs: tuple[bool, ...], device: torch.device, processes: int) -> tuple[bool, ...]:
+    """Which of z1, z2, negatives need a gradient on any process: all of them take part in summing it up."""
+    if processes == 1:
+        return needs
+    return tuple(any(each) for each in zip(*exchange([int(need) for need in needs], device), strict=True))
 
 
 def _refuse_double_backward() -> None:
@@ -253,7 +88,8 @@ class _Reduced(torch.autograd.Function):
         ctx: Any, plan: Plan, z1: Tensor, z2: Tensor, negatives: Tensor | None, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
         batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
-        needs, wants = ctx.needs_input_grad[1:4], any(ctx.needs_input_grad)
+        needs = _needs_anywhere(ctx.needs_input_grad[1:4], z1.device, len(batch.share.sizes))
+        wants = any(needs) or any(ctx.needs_input_grad)
         targets: list[Target] = []
         if wants and not plan.objective.coupled and not plan.parts:
             weight = uniform_weight(plan.objective, batch.size)
@@ -289,7 +125,7 @@ class _Reduced(torch.autograd.Function):
         for weight, slopes in zip(upstream, ctx.slopes, strict=True):
             for place, slope in enumerate(slopes):
                 if slope is not None:
-                    found, scaled = total[place], slope * weight.to(slope.dtype)
+                    found, scaled = total[place], slope * weight
                     total[place] = scaled if found is None else found + scaled
         return (None, *total)
 
@@ -299,7 +135,7 @@ def _couple(
 ) -> tuple[Target, list[Tensor | None]]:
     """The target a coupled value makes of the statistics, and its own slopes in the parameters."""
     flat = [leaf for turn in leaves for leaf in turn.values()]
-    slopes = _slopes(value if value.requires_grad else None, [*flat, *plan.parameters], retain=True)
+    slopes = slopes_of(value if value.requires_grad else None, [*flat, *plan.parameters], retain=True)
     found = iter(slopes[: len(flat)])
     weights: list[Weights] = []
     for turn in leaves:
@@ -331,7 +167,8 @@ class _PerAnchor(torch.autograd.Function):
         by_turn = zip(*(weight.split(batch.size) for weight in upstream), strict=True)
         weights: list[Weights] = [dict(zip(plan.names, each, strict=True)) for each in by_turn]
         target = plan.target(batch, weights, ctx.needs_input_grad[1:4])
-        plan.sweep(batch, [target])
+        with torch.autocast(z1.device.type, enabled=False):
+            plan.sweep(batch, [target])
         return (None, *_raw(plan.objective, batch, target, inverse, [z1, z2, negatives]), *target.parameters)
 
 
@@ -352,10 +189,10 @@ class _Whole(_Reduced):
         names.extend(values)
         ctx.slopes = []
         for value in values.values() if wants else ():
-            slopes = _slopes(value if value.requires_grad else None, [*leaves, *objective.parameters()], retain=True)
+            slopes = slopes_of(value if value.requires_grad else None, [*leaves, *objective.parameters()], retain=True)
             # Every process has computed the whole: its own rows' part, and the parameters' as it is.
             rows = [None if s is None else batch.share.own(s) * len(batch.share.sizes) for s in slopes[:2]]
-            ctx.slopes.append([None, None, *(s if s is None else s.to(z1.dtype) for s in rows), *slopes[2:]])
+            ctx.slopes.append([None, None, *rows, *slopes[2:]])
         return tuple(value.detach() for value in values.values())
 
 

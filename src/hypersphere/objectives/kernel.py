@@ -67,7 +67,7 @@ class KCL(PairwiseObjective):
         if kernel == "gaussian":
             return torch.exp(2 * self.t * cos - 2 * self.t)
         if kernel == "log":
-            return -0.5 * torch.log(1 + 2 * self.t - 2 * self.t * cos)
+            return torch.log(torch.rsub(cos, 1 + 2 * self.t, alpha=2 * self.t)) * -0.5
         if kernel == "imq":
             return self.c * (self.c**2 + 2 - 2 * cos).rsqrt()
         power = (2 - 2 * cos).clamp_min(1e-12) ** (-self.s / 2)

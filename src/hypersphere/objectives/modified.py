@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Anchors, Statistics, masked_logsumexp, masked_max, masked_softmax, masked_sum
+from hypersphere.engine import Anchors, Statistics, masked_logsumexp, masked_max, masked_softmax, row_dot
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
@@ -108,7 +108,7 @@ class ModifiedObjective(PairwiseObjective):
         by, mask = self.matrix(anchors, self.weigh_by).detach(), anchors.mask
         along = self.matrix(anchors, self.moved_along)
         return {
-            "negative": (masked_softmax(by, mask, self.exponent) * along).sum(dim=1),
+            "negative": row_dot(masked_softmax(by, mask, self.exponent), along),
             "mass": masked_logsumexp(by, mask, self.exponent),
         }
 
@@ -139,7 +139,10 @@ class QuadraticStart(ModifiedObjective):
         if self.weighted:
             return super().push(anchors)
         weights, along = self.matrix(anchors, self.weigh_by).detach(), self.matrix(anchors, self.moved_along)
-        return {"negative": masked_sum(weights * along, anchors.mask), "mass": torch.zeros_like(anchors.positive)}
+        return {
+            "negative": row_dot(torch.where(anchors.mask, weights, 0), along),
+            "mass": torch.zeros_like(anchors.positive),
+        }
 
     def total_weight(self, mass: Tensor) -> Tensor:
         if self.weighted:

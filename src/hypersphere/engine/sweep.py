@@ -1,0 +1,189 @@
+"""One visit to all anchors, block by block: statistics out, gradients of chosen totals accumulated.
+
+A block of anchors has its similarities computed, is cut into thin strips, and each strip is a small autograd graph
+of its own: similarities as leaves, the objective's ``block``, the gradient with respect to the strip. The gradient
+overwrites the similarities, two matrix products add it to the gradients of the embeddings, the block is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine.batch import Batch, Turn, turns, weighed
+from hypersphere.engine.contract import Evaluable, Statistics
+from hypersphere.engine.masked import differentiated_once
+from hypersphere.engine.processes import gather_rows
+from hypersphere.engine.reduce import finish
+
+# A block is large enough for matrix products to run at full speed, a strip small enough to stay in cache.
+BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**22, 2**20, 512
+
+Weights = dict[str, Tensor | float]
+
+
+@dataclass
+class Target:
+    """One number to differentiate: how much each statistic counts in it, and its gradients so far."""
+
+    weights: list[Weights]  # by turn: a weight for all anchors, or one for each of this process's
+    rows: list[Tensor | None]  # gradients of z1, z2, negatives as unit rows, of the whole batch; None: not wanted
+    parameters: list[Tensor] = field(default_factory=list)
+
+    def total(self, statistics: Statistics, turn: int, strip: slice) -> Tensor | None:
+        with torch.enable_grad():
+            parts = [
+                (statistics[name] * (weight[strip] if isinstance(weight, Tensor) else weight)).sum()
+                for name, weight in self.weights[turn].items()
+                if statistics[name].requires_grad
+            ]
+            return torch.stack(parts).sum() if parts else None
+
+    def add_to_parameters(self, slopes: list[Tensor | None]) -> None:
+        for gradient, slope in zip(self.parameters, slopes, strict=True):
+            if slope is not None:
+                gradient += slope
+
+
+@dataclass
+class Plan:
+    """What one evaluation needs beside its tensors; ``names`` says what came out."""
+
+    objective: Evaluable
+    labels: Tensor | None
+    parts: bool
+    block_rows: int | None
+    parameters: list[torch.nn.Parameter]
+    names: list[str] = field(default_factory=list)
+
+    def target(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> Target:
+        rows = [torch.zeros_like(h) if need else None for h, need in zip(batch.rows, needs, strict=False)]
+        return Target(weights, rows, [torch.zeros_like(parameter) for parameter in self.parameters])
+
+    def sweep(self, batch: Batch, targets: list[Target]) -> list[Statistics]:
+        """Visits all of this process's anchors once; adds to the targets' gradients; statistics by turn."""
+        return [self._sweep_turn(turn, index, targets) for index, turn in enumerate(turns(self.objective, batch))]
+
+    def everybody(self, batch: Batch, statistics: list[Statistics]) -> list[Statistics]:
+        """The statistics of all processes' anchors."""
+        return [{name: gather_rows(v, batch.share) for name, v in turn.items()} for turn in statistics]
+
+    def finish(self, statistics: list[Statistics]) -> Statistics:
+        found = finish(self.objective, statistics)
+        return found if self.parts else {"loss": found["loss"]}
+
+    def _sweep_turn(self, turn: Turn, index: int, targets: list[Target]) -> Statistics:
+        batch, objective = turn.batch, self.objective
+        context = objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
+        columns = [turn.columns(read) for read in objective.reads]
+        block_rows, strip_rows = self._rows(max(columns, default=1))
+        found: list[Statistics] = []
+        buffers = [batch.rows[0].new_empty(min(block_rows, batch.share.size), width) for width in columns]
+        copies = [[torch.empty_like(b) for b in buffers] for _ in targets[1:]]
+        start, stop = batch.share.start, batch.share.start + batch.share.size
+        for block in _slices(start, stop, block_rows):
+            matrices = [buffer[: block.stop - block.start] for buffer in buffers]
+            self._products(turn, block, matrices)
+            # The last target's gradient overwrites the similarities themselves.
+            gradients = [[c[: len(m)] for c, m in zip(copy, matrices, strict=True)] for copy in copies] + [matrices]
+            used = [[False] * len(matrices) for _ in targets]
+            for strip in _slices(block.start, block.stop, strip_rows):
+                inside = slice(strip.start - block.start, strip.stop - block.start)
+                strips = [matrix[inside] for matrix in matrices]
+                out, leaves = self._graph(turn, strip, strips, context, bool(targets), once=len(targets) < 2)
+                found.append({name: value.detach() for name, value in out.items()})
+                local = slice(strip.start - start, strip.stop - start)
+                for number, target in enumerate(targets):
+                    last = number == len(targets) - 1
+                    total = target.total(out, index, local)
+                    slopes = slopes_of(total, [*leaves, *self.parameters], retain=not last)
+                    self._keep(turn, strip, target, slopes[:2], slopes[2 + len(matrices) :])
+                    for place, slope in enumerate(slopes[2 : 2 + len(matrices)]):
+                        used[number][place] |= slope is not None
+                        goal = gradients[number][place][inside]
+                        goal.zero_() if slope is None else goal.copy_(slope)
+            for number, target in enumerate(targets):
+                wanted = [(p, g) for p, g in enumerate(gradients[number]) if used[number][p]]
+                self._accumulate(turn, block, target, wanted)
+        return {name: torch.cat([each[name] for each in found]) for name in found[0]}
+
+    def _rows(self, columns: int) -> tuple[int, int]:
+        if self.block_rows:
+            return self.block_rows, self.block_rows
+        strip = max(1, STRIP_ELEMENTS // columns)
+        return max(BLOCK_ROWS, BLOCK_ELEMENTS // columns), strip
+
+    def _products(self, turn: Turn, block: slice, matrices: list[Tensor]) -> None:
+        for read, matrix in zip(self.objective.reads, matrices, strict=True):
+            row, columns = turn.sources(read)
+            rows = weighed(self.objective, turn.batch.rows[row][block])
+            for part, place in _places(turn, columns):
+                torch.mm(rows, turn.batch.rows[part].T, out=matrix[:, place])
+
+    def _graph(
+        self, turn: Turn, strip: slice, strips: list[Tensor], context: Any, grad: bool, once: bool
+    ) -> tuple[Statistics, list[Tensor]]:
+        with torch.set_grad_enabled(grad):
+            x, y = (turn.batch.rows[view][strip].detach() for view in (turn.anchor, turn.other))
+            leaves = [x, y, *(s.detach() for s in strips)]
+            if grad:
+                moving = [True, self.objective.positives_move]
+                moving += [
+                    not self.objective.one_sided or turn.sources(read)[0] == turn.anchor
+                    for read in self.objective.reads
+                ]
+                leaves = [leaf.requires_grad_(moves) for leaf, moves in zip(leaves, moving, strict=True)]
+            anchors = turn.anchors(self.objective, strip, leaves[0], leaves[1], leaves[2:], context)
+            with differentiated_once() if once else nullcontext():
+                return self.objective.block(anchors), leaves
+
+    def _keep(
+        self, turn: Turn, strip: slice, target: Target, rows: list[Tensor | None], slopes: list[Tensor | None]
+    ) -> None:
+        """Adds the gradients of the anchors' own rows and of the objective's parameters."""
+        for view, slope in zip((turn.anchor, turn.other), rows, strict=True):
+            gradient = target.rows[view]
+            if slope is not None and gradient is not None:
+                gradient[strip] += slope
+        target.add_to_parameters(slopes)
+
+    def _accumulate(self, turn: Turn, block: slice, target: Target, slopes: list[tuple[int, Tensor]]) -> None:
+        """The two products that carry a block's ∂L/∂S to the embeddings on both of its sides."""
+        for matrix, slope in slopes:
+            row, columns = turn.sources(self.objective.reads[matrix])
+            rows, plain = weighed(self.objective, turn.batch.rows[row][block]), self.objective.metric(slope) is None
+            for part, place in _places(turn, columns):
+                anchors, keys = target.rows[row], target.rows[part]
+                if anchors is not None and plain:
+                    anchors[block].addmm_(slope[:, place], turn.batch.rows[part])
+                elif anchors is not None:
+                    anchors[block] += weighed(self.objective, slope[:, place] @ turn.batch.rows[part])
+                if keys is not None and not self.objective.one_sided:
+                    keys.addmm_(slope[:, place].T, rows)
+
+
+def slopes_of(total: Tensor | None, leaves: list[Any], retain: bool) -> list[Tensor | None]:
+    """∂total/∂leaf, None where total does not depend on it."""
+    moving = [leaf for leaf in leaves if leaf.requires_grad]
+    if total is None or not moving:
+        return [None] * len(leaves)
+    found = iter(torch.autograd.grad(total, moving, allow_unused=True, retain_graph=retain))
+    return [next(found) if leaf.requires_grad else None for leaf in leaves]
+
+
+def _slices(start: int, stop: int, step: int) -> Iterator[slice]:
+    """Consecutive slices; one that is empty if there is nothing to cut (a process without rows)."""
+    for first in range(start, max(stop, start + 1), step):
+        yield slice(first, min(first + step, stop))
+
+
+def _places(turn: Turn, columns: tuple[int, ...]) -> Iterator[tuple[int, slice]]:
+    """Where the parts of a matrix's columns stand."""
+    first = 0
+    for part in columns:
+        yield part, slice(first, first := first + len(turn.batch.rows[part]))
