@@ -1,0 +1,1 @@
+"""Studies: what an objective does, measured beside what is known."""

@@ -1,0 +1,29 @@
+"""Command lines whose mistakes are answered with one sentence and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import NoReturn
+
+
+class Arguments(argparse.ArgumentParser):
+    """An argument parser that says what is wrong and nothing else."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{message[:1].upper()}{message[1:]}\n")
+
+
+def whole_number(at_least: int) -> Callable[[str], int]:
+    """Converter for a whole number of at least ``at_least``."""
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = at_least - 1
+        if value < at_least:
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {at_least}, not {text!r}.")
+        return value
+
+    return convert

@@ -1,0 +1,126 @@
+"""Rows of length one, whatever comes in."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hypersphere.geometry import normalize, unit
+
+
+def rows(seed: int, count: int = 4, dim: int = 5, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 1000), st.floats(-30, 37), st.integers(1, 8))
+def test_rows_of_any_size_have_length_one_and_keep_their_direction(seed: int, power: float, dim: int) -> None:
+    z = rows(seed, dim=dim, dtype=torch.float32)
+    z = z / z.abs().amax(dim=1, keepdim=True)
+    h = unit(z * 10**power)
+    torch.testing.assert_close(h.norm(dim=1), torch.ones(4))
+    torch.testing.assert_close(h, unit(z), rtol=1e-5, atol=1e-6)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 1000), st.lists(st.integers(-25, 25), min_size=4, max_size=4))
+def test_the_gradient_is_tangent_and_shrinks_with_the_norm(seed: int, powers: list[int]) -> None:
+    size = 10.0 ** torch.tensor(powers, dtype=torch.float64).unsqueeze(1)
+    z, slope = rows(seed) * size, rows(seed + 1)
+    z.requires_grad_()
+    h = unit(z)
+    (found,) = torch.autograd.grad(h, z, slope)
+    expected = (slope - h * (slope * h).sum(dim=1, keepdim=True)) / z.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(found * size, (expected * size).detach())
+
+
+def test_a_zero_row_stays_zero_and_receives_no_gradient() -> None:
+    z = rows(0)
+    z[2] = 0
+    z.requires_grad_()
+    h, inverse = normalize(z)
+    (slope,) = torch.autograd.grad((h * rows(1)).sum(), z)
+    assert torch.equal(h[2], torch.zeros(5, dtype=torch.float64))
+    assert inverse[2] == 0
+    assert torch.equal(slope[2], torch.zeros(5, dtype=torch.float64))
+    assert slope[[0, 1, 3]].abs().min() > 0
+    torch.testing.assert_close(h[[0, 1, 3]], unit(z)[[0, 1, 3]])
+
+
+def test_a_zero_row_does_not_change_its_neighbours() -> None:
+    z = rows(0)
+    with_zero = z.clone()
+    with_zero[1] = 0
+    torch.testing.assert_close(unit(with_zero)[[0, 2, 3]], unit(z)[[0, 2, 3]])
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e-32])
+def test_a_row_too_small_for_its_inverse_norm_counts_as_zero(size: float) -> None:
+    z = torch.tensor([[size, 0.0], [3.0, 4.0]], requires_grad=True)
+    h = unit(z)
+    h.sum().backward()
+    assert h[0].tolist() == [0.0, 0.0]
+    assert z.grad is not None
+    assert z.grad[0].tolist() == [0.0, 0.0]
+
+
+def test_a_tiny_row_is_normalised_like_any_other() -> None:
+    z = torch.tensor([[3e-25, 4e-25], [3.0, 4.0]], requires_grad=True)
+    h = unit(z)
+    torch.testing.assert_close(h, torch.tensor([[0.6, 0.8], [0.6, 0.8]]))
+    (slope,) = torch.autograd.grad(h, z, torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
+    torch.testing.assert_close(slope[0] * 1e-25, slope[1])
+
+
+def test_a_huge_row_neither_overflows_nor_loses_its_gradient() -> None:
+    largest = torch.finfo(torch.float32).max
+    z = torch.tensor([[largest, largest], [3.0, 4.0]], requires_grad=True)
+    h, inverse = normalize(z)
+    torch.testing.assert_close(h[0], torch.full((2,), 0.5**0.5))
+    assert inverse.isfinite().all()
+    (slope,) = torch.autograd.grad(h[:, 0].sum(), z)
+    assert slope.isfinite().all()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_nan_and_inf_are_named_with_their_rows(bad: float) -> None:
+    z = torch.ones(8, 3)
+    z[1, 2] = z[5, 0] = bad
+    with pytest.raises(ValueError, match=r"views holds NaN or Inf in 2 of 8 rows \(row 1, 5\)"):
+        normalize(z, "views")
+
+
+def test_of_many_bad_rows_the_first_five_are_named() -> None:
+    with pytest.raises(ValueError, match=r"in 9 of 9 rows \(row 0, 1, 2, 3, 4, …\)"):
+        normalize(torch.full((9, 2), float("nan")))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_rows_must_be_floating_point(dtype: torch.dtype) -> None:
+    with pytest.raises(ValueError, match=f"must hold floating point numbers, not {dtype}"):
+        unit(torch.ones(2, 2, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("given_dtype", "kept"),
+    [(torch.float16, torch.float32), (torch.bfloat16, torch.float32), (torch.float64, torch.float64)],
+)
+def test_half_precision_is_computed_in_float32(given_dtype: torch.dtype, kept: torch.dtype) -> None:
+    h = unit(torch.full((2, 3), 200.0, dtype=given_dtype))  # 3·200² overflows float16
+    assert h.dtype == kept
+    torch.testing.assert_close(h, torch.full((2, 3), 3**-0.5, dtype=kept))
+
+
+def test_the_inverse_norms_are_those_of_the_rows() -> None:
+    for size in (1.0, 1e20):
+        z = rows(0) * size
+        torch.testing.assert_close(normalize(z)[1], 1 / z.norm(dim=1, keepdim=True))
+
+
+def test_no_rows_are_no_rows() -> None:
+    h, inverse = normalize(torch.empty(0, 3))
+    assert h.shape == (0, 3)
+    assert inverse.shape == (0, 1)
