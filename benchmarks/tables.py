@@ -1,0 +1,116 @@
+"""Measurements as a page of markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypersphere.report import markdown_table
+
+Result = dict[str, Any]
+
+
+def ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def seconds(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f} s" if value >= 1 else f"{1e3 * value:.1f} ms" if value >= 1e-3 else f"{1e6 * value:.0f} µs"
+
+
+def megabytes(value: float | None) -> str:
+    return "out of memory" if value is None else f"{value / 1e6:.0f} MB"
+
+
+def products(row: Result) -> str:
+    """Similarities + gradients of anchors + gradients of keys."""
+    each = row["products"]
+    total = sum(each.values())
+    return f"{total} = {each['similarities']}+{each['to_anchors']}+{each['to_keys']}" if total else ""
+
+
+def objectives_table(rows: list[Result]) -> str:
+    header = ["objective", "products", "limit", "ours", "ours/limit", "extra pass", "ours/(limit+pass)"]
+    header += ["plain", "ours/plain", "memory", "memory of plain"]
+    lines = []
+    for row in rows:
+        times = row["seconds"]
+        lines.append(
+            [
+                row["label"] + ("*" if row["one_sided"] else "") + ("†" if row["coupled"] else ""),
+                products(row),
+                seconds(row.get("limit")),
+                seconds(times["ours"]),
+                ratio(row.get("to_limit")),
+                f"{row['elementwise']} {seconds(times['pass'])}" if "pass" in times else "",
+                ratio(row.get("to_limit_and_pass")),
+                seconds(times.get("plain")),
+                ratio(row.get("to_plain")),
+                megabytes(row["bytes"]["ours"]),
+                megabytes(row["bytes"]["plain"]) if "plain" in row["bytes"] else "",
+            ]
+        )
+    return markdown_table(header, lines)
+
+
+def page(found: Result) -> str:
+    on = found["machine"]
+    parts = [
+        "# The engine beside the bare matrix products and the plain form",
+        f"N = {found['size']}, D = {found['dim']}, forward and backward, {on['dtype']}, {on['threads']} threads of "
+        f"{on['processor']}, torch {on['torch']}; fastest of {found['repeats']} rounds, taken in turns.",
+    ]
+    if found["objectives"]:
+        parts += [objectives_table(found["objectives"]), notes(found["objectives"])]
+    if "without_gradient" in found:
+        row = found["without_gradient"]
+        parts.append(
+            f"**Value without gradient** (infonce): {seconds(row['seconds']['ours'])}, "
+            f"{row['to_limit']:.2f} of the one product it needs ({seconds(row['limit'])})."
+        )
+    if "small_batch" in found:
+        row = found["small_batch"]
+        parts.append(
+            f"**Small batch** (infonce, N = {row['size']}, D = {row['dim']}, median of {row['repeats']}): "
+            f"{seconds(row['seconds']['ours'])}, {row['to_plain']:.2f} of the plain form with cross_entropy "
+            f"({seconds(row['seconds']['plain'])})."
+        )
+    if "large_batch" in found:
+        row = found["large_batch"]
+        parts.append(
+            f"**Large batch** (infonce, N = {row['size']}, D = {row['dim']}): {seconds(row['seconds']['ours'])}, "
+            f"{row['to_limit']:.2f} of its three products in blocks ({seconds(row['limit'])}), "
+            f"{megabytes(row['bytes'])} above its inputs ({megabytes(row['input_bytes'])}); one similarity matrix of "
+            f"the plain form would be {megabytes(row['plain_matrix_bytes'])}."
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def notes(rows: list[Result]) -> str:
+    inputs = megabytes(rows[0]["input_bytes"])
+    found = [
+        "- products: those it cannot do without, as similarities + gradients of anchors + gradients of keys. Every "
+        "N×N matrix read (each view that takes its turn as anchors reads its own) needs 1+1+1; † coupled anchors need "
+        "its similarities twice.",
+        "- limit: these products alone, in blocks of 512 rows or of whole matrices, whichever is faster.",
+        f"- memory: highest resident memory above the inputs ({inputs}), gradients of the inputs included, each in a "
+        "fresh process.",
+    ]
+    if any(row["one_sided"] for row in rows):
+        found.insert(
+            1,
+            "- * only anchors move: no product for keys; a matrix without gradient (gates, weights) needs none of the "
+            "gradient products, and one read for gates only is not needed a second time.",
+        )
+    if any(row["elementwise"] for row in rows):
+        found.append(
+            "- extra pass: one forward pass of the named function over every similarity that is read, in strips that "
+            "stay in cache; the function's own derivative is not counted."
+        )
+    if any(row["label"] == "infonce symmetric" for row in rows):
+        found.append(
+            "- infonce symmetric: its two matrices are each other's transposes; the plain form makes do with one (3 "
+            "products), so ours/plain is the stricter ratio here."
+        )
+    return "\n".join(found)

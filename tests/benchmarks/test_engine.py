@@ -1,0 +1,88 @@
+"""The forms the engine is measured against compute the same thing, and the limit counts what is needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.cases import CLASSES, NAMED, Case, cases, inputs
+from benchmarks.engine import main
+from benchmarks.limits import Work, blocked, elementwise, whole, work
+from hypersphere.objectives import create_objective, list_objectives
+
+LABELS = {case.label: case for case in NAMED}
+
+
+@pytest.mark.parametrize("case", [case for case in NAMED if case.plain], ids=lambda case: case.label)
+def test_plain_form_has_the_value_and_the_gradient_of_the_objective(case: Case) -> None:
+    objective = case.create(dim=5).double()
+    z1, z2, _ = (each.detach().double() for each in inputs(9, 5))
+    labels = torch.arange(9) % 3
+    found = []
+    for loss in (objective, lambda a, b, y: case.plain(objective, a, b, y)):  # type: ignore[misc]
+        a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
+        value = loss(a, b, labels)
+        found.append([value.detach(), *torch.autograd.grad(value, [a, b, *objective.parameters()])])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, check_dtype=False)
+
+
+def test_every_registered_objective_is_measured() -> None:
+    assert {case.name for case in cases()} >= set(list_objectives())
+
+
+@pytest.mark.parametrize(
+    ("label", "needed"),
+    [
+        ("infonce", Work(1, 1, 1, 1)),
+        ("infonce symmetric", Work(2, 2, 2, 2)),
+        ("ntxent", Work(4, 4, 4, 4)),  # two turns, each against both views
+        ("kcl", Work(1, 1, 1, 1)),
+        ("align_uniform", Work(4, 2, 2, 2)),  # coupled: every similarity twice
+        ("dclw", Work(8, 4, 4, 4)),
+        ("mmhe", Work(6, 2, 0, 4)),  # per turn: energies twice and moving the anchors, gates once
+        ("mbarlow", Work(8, 2, 0, 4)),  # here the cross matrix weighs as well, so it is needed twice
+        ("cloa", Work(1, 1, 1, 1)),
+    ],
+)
+def test_the_limit_counts_the_products_that_are_needed(label: str, needed: Work) -> None:
+    assert work(LABELS[label].create(dim=CLASSES), CLASSES) == needed
+
+
+def test_an_objective_inside_another_is_counted_once() -> None:
+    assert work(create_objective("mixup"), 4) == Work(1, 1, 1, 1)
+
+
+def test_counting_leaves_the_objective_as_it_was() -> None:
+    objective = create_objective("infonce")
+    before = vars(objective).keys()
+    work(objective, 4)
+    assert vars(objective).keys() == before
+
+
+def test_the_bare_products_run_at_sizes_that_are_no_multiple_of_a_block() -> None:
+    for make in (blocked, whole):
+        make(Work(2, 1, 1, 1), 700, 4)()
+    elementwise("softplus", 1, 1500)()
+
+
+def test_the_benchmark_writes_its_numbers_and_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "engine.json"
+    assert main(["--only", "kcl log", "--size", "32", "--dim", "4", "--repeats", "1", "--json", str(path)]) == 0
+    (row,) = json.loads(path.read_text())["objectives"]
+    assert row["label"] == "kcl log"
+    assert row["bytes"].keys() == {"ours", "plain"}
+    assert "kcl log" in path.with_suffix(".md").read_text()
+    assert "kcl log" in capsys.readouterr().out
+
+
+def test_an_unknown_objective_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--only", "infonec"])
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert "did you mean 'infonce'?" in said
+    assert said.count("\n") == 1
