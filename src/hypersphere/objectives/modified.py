@@ -20,7 +20,8 @@ class ModifiedObjective(PairwiseObjective):
     by itself. views "both": each view takes its turn as the anchor and the two add; "anchor": the first only.
 
     variant "released" is what the authors' code does instead: the gate is 1[1 - max_{k≠i} x_i·x_k < m] within the
-    view, and the positive term moves both its vectors (unless their gates are closed), which doubles the ratio.
+    view, and where the ratio is fixed the positive term moves both its vectors (unless their gates are closed), so
+    that the effective ratio is r(1 + κ'_i/κ_i), about 2r.
     """
 
     one_sided = True
@@ -58,8 +59,13 @@ class ModifiedObjective(PairwiseObjective):
         return self.variant == "released"
 
     @property
+    def fixed_ratio(self) -> float | None:
+        """r where P_i = r Σ_j W_ij; None where P = 2/N."""
+        return self.ratio if self.stage == "+r" else None
+
+    @property
     def positives_move(self) -> bool:
-        return self.released
+        return self.released and self.fixed_ratio is not None
 
     @property
     def weigh_by(self) -> str:
@@ -75,7 +81,9 @@ class ModifiedObjective(PairwiseObjective):
     def negatives(self) -> tuple[str, ...]:
         wanted = [self.moved_along, self.weigh_by]
         if self.gated:
-            wanted += ["same", "other"] if self.released else ["cross"]
+            wanted += ["same"] if self.released else ["cross"]
+        if self.gated and self.positives_move:
+            wanted.append("other")
         return tuple(dict.fromkeys(wanted))
 
     def matrix(self, anchors: Anchors, name: str) -> Tensor:
@@ -89,13 +97,14 @@ class ModifiedObjective(PairwiseObjective):
         if not self.released:
             gate = positive - masked_max(self.matrix(anchors, "cross").detach(), anchors.mask) < self.margin
             return gate.to(positive), torch.zeros_like(positive)
-        within = [1 - masked_max(self.matrix(anchors, name).detach(), anchors.mask) for name in ("same", "other")]
-        return (within[0] < self.margin).to(positive), (within[1] < self.margin).to(positive)
+        views = ("same", "other") if self.positives_move else ("same",)
+        within = [1 - masked_max(self.matrix(anchors, view).detach(), anchors.mask) for view in views]
+        return (within[0] < self.margin).to(positive), (within[-1] < self.margin).to(positive)
 
     def block(self, anchors: Anchors) -> Statistics:
         gate, other = self.gates(anchors)
         found = {"gate": gate, **self.push(anchors), "positive": self.similarity(anchors, anchors.others.detach())}
-        if self.released:  # the positive's own share of the same term
+        if self.positives_move:  # the positive's own share of the same term
             found["counterpart"] = other * self.similarity(anchors, anchors.others, anchors.rows.detach())
         return found
 
@@ -122,10 +131,10 @@ class ModifiedObjective(PairwiseObjective):
 
     def combine(self, statistics: Statistics) -> Statistics:
         weight = self.total_weight(statistics["mass"].detach())
-        pull = self.ratio * weight if self.stage == "+r" else 2 / len(weight)
+        pull = 2 / len(weight) if self.fixed_ratio is None else self.fixed_ratio * weight
         gate = statistics["gate"]
         alignment = -gate * pull * statistics["positive"]
-        if self.released:
+        if self.positives_move:
             moved = pull * statistics["counterpart"]
             alignment = alignment - (moved - moved.detach())  # a gradient, no value
         energy = gate * weight * statistics["negative"]
@@ -155,7 +164,8 @@ class ModifiedMHE(ModifiedObjective):
     """Minimum hyperspherical energy made an effective loss, in stages.
 
     original, +gd: W_ij = 2ν e^{2a_ij} / Σ_{k<l} e^{2a_kl}, P = 2/N; +w: W_ij = e^{a_ij/τ} / (τ Σ_{k<l} e^{a_kl/τ});
-    +r: P_i = r Σ_j W_ij. From +gd on times the gate d_i. Reduction "sum", as the gradients are defined.
+    +r: P_i = r Σ_j W_ij. From +gd on times the gate d_i. variant "released" has e^{a_ij} for e^{2a_ij} and fixes the
+    ratio at 1 from +w on. Reduction "sum", as the gradients are defined.
 
     Source: Li et al. 2024, Eq. 14 and 16 (corrected: the shared term counts once), Table 5 for the stages.
     Use it for sentences (BERT-base: m .30, τ .05, r 1.75; RoBERTa-base: r 1.25). Compare gradients, not values.
@@ -169,6 +179,10 @@ class ModifiedMHE(ModifiedObjective):
     source = "Li et al. 2024, Eq. 14, 16"
     ratio: float = number(default=1.75, at_least=0)
     weight: float = number(default=10.0, at_least=0)
+
+    @property
+    def fixed_ratio(self) -> float | None:
+        return 1.0 if self.released and self.stage == "+w" else super().fixed_ratio
 
     @property
     def exponent(self) -> float:
@@ -238,7 +252,7 @@ class ModifiedMHS(ModifiedObjective):
 
     original, +gd: W = ν/‖x_i-x_j‖ on the nearest j only, P = 2/N; +r: W = 1/‖x_i-x_j‖, P_i = r W. There is no +w: the
     weight is on the nearest from the start. From +gd on times the gate d_i. variant "released" takes the nearest from
-    the other view and sqrt(d²+1e-4) for d. Reduction "sum", as the gradients are defined.
+    the other view, sqrt(d²+1e-4) for d, and the mean over anchors. Reduction "sum", as the gradients are defined.
 
     Source: Li et al. 2024, Eq. 15 and 17 (corrected: min for max), Table 5 for the stages.
     Use it for sentences (BERT-base: m .30, r 1.75; RoBERTa-base: m .27, r 1.0). Compare gradients, not values.
@@ -269,4 +283,5 @@ class ModifiedMHS(ModifiedObjective):
         return {"negative": nearest, "mass": 1 / distance}
 
     def total_weight(self, mass: Tensor) -> Tensor:
-        return mass if self.stage == "+r" else self.weight * mass
+        weight = mass if self.stage == "+r" else self.weight * mass
+        return weight / len(mass) if self.released else weight

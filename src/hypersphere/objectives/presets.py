@@ -8,8 +8,10 @@ from typing import Any
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     # One direction, temperature .05: the training loss of SimCSE.
     "simcse": {"infonce": {"temperature": 0.05}},
-    # 2N anchors, 2N-1 terms, mean over 2N; SimCLR's temperature for CIFAR-10.
+    # 2N anchors, 2N-1 terms, mean over 2N, SimCLR's temperature for CIFAR-10. The authors' code adds the two views'
+    # means instead, so it prints twice this value.
     "simclr": {"ntxent": {"temperature": 0.5}},
+    # From 1.5.21 on; earlier versions of its DCL added two separate log-sum-exps.
     "lightly": {
         "ntxent": {"temperature": 0.5},
         "dcl": {"temperature": 0.1, "negatives": "both"},
@@ -19,7 +21,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     },
     # MultipleNegativesRankingLoss: scale 20 on cosines, one direction.
     "sentence-transformers": {"infonce": {"temperature": 1 / 20}},
-    # ClipLoss and SigLipLoss with the model's initial logit scale and bias, both learned.
+    # ClipLoss, and SigLipLoss as --siglip sets it up, with the model's initial logit scale and bias, both learned.
     "open_clip": {
         "infonce": {"temperature": 0.07, "symmetric": True, "learnable": True},
         "siglip": {"temperature": 0.1, "bias": -10.0, "learnable": True},
