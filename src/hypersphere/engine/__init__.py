@@ -11,7 +11,6 @@ from hypersphere.engine.masked import (
     masked_min,
     masked_softmax,
     masked_sum,
-    row_dot,
 )
 
 __all__ = [
@@ -29,6 +28,5 @@ __all__ = [
     "masked_min",
     "masked_softmax",
     "masked_sum",
-    "row_dot",
     "streaming",
 ]

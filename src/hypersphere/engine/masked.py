@@ -49,17 +49,19 @@ def masked_softmax(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tens
         return torch.softmax(torch.where(mask, x * scale, lowest), dim=1)
     powers = torch.where(mask, x, lowest)
     powers.sub_(powers.amax(dim=1, keepdim=True)).mul_(scale).exp_()
-    return powers.div_(powers.sum(dim=1, keepdim=True))
+    return powers.mul_(powers.sum(dim=1, keepdim=True).reciprocal())
 
 
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
     """Largest value of each row, -inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
-    return _gather(x, torch.where(mask, x.detach(), -math.inf).argmax(dim=1, keepdim=True), mask, -math.inf)
+    known = torch.where(mask, x.detach(), -math.inf)
+    return _gather(x, known.argmax(dim=1, keepdim=True), mask, -math.inf) if x.requires_grad else known.amax(dim=1)
 
 
 def masked_min(x: Tensor, mask: Tensor) -> Tensor:
     """Smallest value of each row, inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
-    return _gather(x, torch.where(mask, x.detach(), math.inf).argmin(dim=1, keepdim=True), mask, math.inf)
+    known = torch.where(mask, x.detach(), math.inf)
+    return _gather(x, known.argmin(dim=1, keepdim=True), mask, math.inf) if x.requires_grad else known.amin(dim=1)
 
 
 def _gather(x: Tensor, place: Tensor, mask: Tensor, otherwise: float) -> Tensor:
@@ -74,11 +76,6 @@ def masked_sum(x: Tensor, mask: Tensor) -> Tensor:
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     """Mean of each row over the columns that count: (B, M) -> (B,)."""
     return masked_sum(x, mask) / count(mask)
-
-
-def row_dot(a: Tensor, b: Tensor) -> Tensor:
-    """Σ_j a_ij b_ij of each row, without keeping the products: (B, M), (B, M) -> (B,)."""
-    return torch.bmm(a.unsqueeze(1), b.unsqueeze(2)).flatten()
 
 
 def count(mask: Tensor) -> Tensor:

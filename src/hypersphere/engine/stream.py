@@ -90,29 +90,14 @@ class _Reduced(torch.autograd.Function):
         batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
         needs = _needs_anywhere(ctx.needs_input_grad[1:4], z1.device, len(batch.share.sizes))
         wants = any(needs) or any(ctx.needs_input_grad)
-        targets: list[Target] = []
-        if wants and not plan.objective.coupled and not plan.parts:
-            weight = uniform_weight(plan.objective, batch.size)
-            targets = [plan.target(batch, [{"loss": weight}, {"loss": weight}], needs)]
-            leaves = plan.everybody(batch, plan.sweep(batch, targets))
-            values = plan.finish(leaves)
-            sum_over_processes(targets[0].parameters, batch.share)
+        if not wants:
+            values, targets = plan.finish(plan.everybody(batch, plan.sweep(batch, []))), list[Target]()
+        elif not plan.objective.coupled and not plan.parts:
+            values, targets = _uncoupled(plan, batch, needs)
+        elif plan.objective.one_sided and not plan.objective.positives_move and not parameters:
+            values, targets = _coupled_one_sided(plan, batch, needs)
         else:
-            leaves = plan.everybody(batch, plan.sweep(batch, []))
-            with torch.set_grad_enabled(wants):
-                for turn in leaves:
-                    for leaf in turn.values():
-                        leaf.requires_grad_(wants and leaf.is_floating_point())
-                values = plan.finish(leaves)
-            if wants:
-                # How much each anchor's statistics count in each value, and what the values owe to the
-                # parameters directly: both known alike to every process.
-                coupled = [_couple(plan, batch, value, leaves, needs) for value in values.values()]
-                targets = [target for target, _ in coupled]
-                plan.sweep(batch, targets)
-                for target, direct in coupled:
-                    sum_over_processes(target.parameters, batch.share)
-                    target.add_to_parameters(direct)
+            values, targets = _coupled(plan, batch, needs)
         plan.names = list(values)
         raw = [_raw(plan.objective, batch, target, inverse, [z1, z2, negatives]) for target in targets]
         ctx.slopes = [[*rows, *target.parameters] for rows, target in zip(raw, targets, strict=True)]
@@ -130,18 +115,66 @@ class _Reduced(torch.autograd.Function):
         return (None, *total)
 
 
+Found = tuple[Statistics, list[Target]]
+
+
+def _uncoupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
+    """One sweep: every anchor counts the same, so its gradient is known as soon as it is visited."""
+    weight = uniform_weight(plan.objective, batch.size)
+    target = plan.target(batch, [{"loss": weight}, {"loss": weight}], needs)
+    values = plan.finish(plan.everybody(batch, plan.sweep(batch, [target])))
+    sum_over_processes(target.parameters, batch.share)
+    return values, [target]
+
+
+def _coupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
+    """Two sweeps: the first finds out how much each anchor counts, the second differentiates."""
+    values, coupled = _couple(plan, batch, plan.sweep(batch, []))
+    targets = [plan.target(batch, weights, needs) for weights, _ in coupled]
+    plan.sweep(batch, targets)
+    for target, (_, direct) in zip(targets, coupled, strict=True):
+        sum_over_processes(target.parameters, batch.share)
+        target.add_to_parameters(direct)
+    return values, targets
+
+
+def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
+    """One sweep: where only anchors move, each row of a statistic's gradient can be weighed afterwards."""
+    moving = plan.moving_statistics(batch)
+    slopes = [plan.target(batch, [{name: 1.0}, {name: 1.0}], needs) for name in moving]
+    values, coupled = _couple(plan, batch, plan.sweep(batch, slopes))
+    targets = [plan.target(batch, [], needs) for _ in coupled]
+    for target, (weights, _) in zip(targets, coupled, strict=True):
+        for name, slope in zip(moving, slopes, strict=True):
+            for view, of_turn in enumerate(weights):  # the anchors of a turn are the rows of one view
+                whole, part, weight = target.rows[view], slope.rows[view], of_turn.get(name)
+                if whole is not None and part is not None and isinstance(weight, Tensor):
+                    batch.share.own(whole).addcmul_(batch.share.own(part), weight.unsqueeze(1))
+    return values, targets
+
+
 def _couple(
-    plan: Plan, batch: Batch, value: Tensor, leaves: list[Statistics], needs: tuple[bool, ...]
-) -> tuple[Target, list[Tensor | None]]:
-    """The target a coupled value makes of the statistics, and its own slopes in the parameters."""
+    plan: Plan, batch: Batch, statistics: list[Statistics]
+) -> tuple[Statistics, list[tuple[list[Weights], list[Tensor | None]]]]:
+    """The values that ``combine`` makes of everybody's statistics, and for each how much this process's statistics
+    count in it, by turn, and its slopes in the parameters directly: known alike to every process."""
+    leaves = plan.everybody(batch, statistics)
+    with torch.enable_grad():
+        for turn in leaves:
+            for leaf in turn.values():
+                leaf.requires_grad_(leaf.is_floating_point())
+        values = plan.finish(leaves)
     flat = [leaf for turn in leaves for leaf in turn.values()]
-    slopes = slopes_of(value if value.requires_grad else None, [*flat, *plan.parameters], retain=True)
-    found = iter(slopes[: len(flat)])
-    weights: list[Weights] = []
-    for turn in leaves:
-        of_turn = {name: next(found) for name in turn}
-        weights.append({name: batch.share.own(slope) for name, slope in of_turn.items() if slope is not None})
-    return plan.target(batch, weights, needs), slopes[len(flat) :]
+    found = []
+    for value in values.values():
+        slopes = slopes_of(value if value.requires_grad else None, [*flat, *plan.parameters], retain=True)
+        each = iter(slopes[: len(flat)])
+        by_turn = [{name: next(each) for name in turn} for turn in leaves]
+        weights: list[Weights] = [
+            {name: batch.share.own(slope) for name, slope in turn.items() if slope is not None} for turn in by_turn
+        ]
+        found.append((weights, slopes[len(flat) :]))
+    return values, found
 
 
 class _PerAnchor(torch.autograd.Function):

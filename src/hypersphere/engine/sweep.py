@@ -69,6 +69,18 @@ class Plan:
         """Visits all of this process's anchors once; adds to the targets' gradients; statistics by turn."""
         return [self._sweep_turn(turn, index, targets) for index, turn in enumerate(turns(self.objective, batch))]
 
+    def moving_statistics(self, batch: Batch) -> list[str]:
+        """Names of the statistics that carry a gradient, found out on one anchor."""
+        found: dict[str, None] = {}
+        for turn in turns(self.objective, batch):
+            context = self.objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
+            strip = slice(batch.share.start, batch.share.start + min(1, batch.share.size))
+            strips = [batch.rows[0].new_empty(strip.stop - strip.start, turn.columns(r)) for r in self.objective.reads]
+            self._products(turn, strip, strips)
+            statistics, _ = self._graph(turn, strip, strips, context, grad=True, once=True)
+            found.update({name: None for name, value in statistics.items() if value.requires_grad})
+        return list(found)
+
     def everybody(self, batch: Batch, statistics: list[Statistics]) -> list[Statistics]:
         """The statistics of all processes' anchors."""
         return [{name: gather_rows(v, batch.share) for name, v in turn.items()} for turn in statistics]

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Anchors, Statistics, masked_logsumexp, masked_max, masked_softmax, row_dot
+from hypersphere.engine import Anchors, Statistics, masked_logsumexp, masked_max, masked_softmax, masked_sum
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
@@ -117,7 +117,7 @@ class ModifiedObjective(PairwiseObjective):
         by, mask = self.matrix(anchors, self.weigh_by).detach(), anchors.mask
         along = self.matrix(anchors, self.moved_along)
         return {
-            "negative": row_dot(masked_softmax(by, mask, self.exponent), along),
+            "negative": (masked_softmax(by, mask, self.exponent) * along).sum(dim=1),
             "mass": masked_logsumexp(by, mask, self.exponent),
         }
 
@@ -149,7 +149,7 @@ class QuadraticStart(ModifiedObjective):
             return super().push(anchors)
         weights, along = self.matrix(anchors, self.weigh_by).detach(), self.matrix(anchors, self.moved_along)
         return {
-            "negative": row_dot(torch.where(anchors.mask, weights, 0), along),
+            "negative": masked_sum(weights * along, anchors.mask),
             "mass": torch.zeros_like(anchors.positive),
         }
 

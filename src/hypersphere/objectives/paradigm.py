@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Statistics, row_dot
+from hypersphere.engine import Statistics
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.components import DISSIPATIONS, RATIOS, WEIGHTS, Component
 from hypersphere.objectives.registry import register
@@ -58,7 +58,7 @@ class Paradigm(PairwiseObjective):
         if not isinstance(self.weight, Component):  # ours are 0 outside the mask
             weight = torch.where(mask, weight, 0)
         alignment = -gate * self.ratio(*known) * weight.sum(dim=1) * positive
-        energy = gate * row_dot(weight, negatives)
+        energy = gate * (weight * negatives).sum(dim=1)
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 
 
