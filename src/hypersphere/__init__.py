@@ -1,6 +1,7 @@
 """hypersphere: objectives on the unit hypersphere, one definition each, exact at any batch size."""
 
-from hypersphere import testing
+from hypersphere import anatomy, testing
+from hypersphere.anatomy import dissect
 from hypersphere.engine import GradientCache, dense, streaming
 from hypersphere.objectives import PairwiseObjective, create_objective, list_objectives, list_presets, register
 
@@ -10,8 +11,10 @@ __all__ = [
     "GradientCache",
     "PairwiseObjective",
     "__version__",
+    "anatomy",
     "create_objective",
     "dense",
+    "dissect",
     "list_objectives",
     "list_presets",
     "register",

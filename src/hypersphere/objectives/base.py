@@ -181,6 +181,11 @@ class PairwiseObjective(Objective):
     rows: ClassVar[Any] = None
 
     @property
+    def only_similarities(self) -> bool:
+        """Whether ``block`` looks at nothing but the positive and the negatives' similarities."""
+        return True
+
+    @property
     def positives_move(self) -> bool:
         return not self.one_sided
 

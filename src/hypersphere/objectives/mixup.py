@@ -88,6 +88,10 @@ class Mixup(PairwiseObjective):
         return self.inner.turns_add
 
     @property
+    def only_similarities(self) -> bool:
+        return False  # the mixed vectors are made of rows
+
+    @property
     def coupled(self) -> bool:
         return self.inner.coupled
 

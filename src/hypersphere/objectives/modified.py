@@ -68,6 +68,10 @@ class ModifiedObjective(PairwiseObjective):
         return self.released and self.fixed_ratio is not None
 
     @property
+    def only_similarities(self) -> bool:
+        return not self.positives_move
+
+    @property
     def weigh_by(self) -> str:
         """The similarities the weights are made of."""
         return "same"
@@ -103,7 +107,9 @@ class ModifiedObjective(PairwiseObjective):
 
     def block(self, anchors: Anchors) -> Statistics:
         gate, other = self.gates(anchors)
-        found = {"gate": gate, **self.push(anchors), "positive": self.similarity(anchors, anchors.others.detach())}
+        plain = self.only_similarities
+        positive = anchors.positive if plain else self.similarity(anchors, anchors.others.detach())
+        found = {"gate": gate, **self.push(anchors), "positive": positive}
         if self.positives_move:  # the positive's own share of the same term
             found["counterpart"] = other * self.similarity(anchors, anchors.others, anchors.rows.detach())
         return found
@@ -217,6 +223,10 @@ class ModifiedBarlow(QuadraticStart):
     @property
     def weigh_by(self) -> str:
         return "cross" if self.weighted and not self.released else "other"
+
+    @property
+    def only_similarities(self) -> bool:
+        return self.weighted and super().only_similarities
 
     def prepare(self, x: Tensor, y: Tensor) -> Tensor:
         """Weights (D,) of the features in the positive's pull: 1 - (1-ν) C_kk."""

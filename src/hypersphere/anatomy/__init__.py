@@ -1,0 +1,24 @@
+"""Why a loss behaves as it does: its gradient taken apart into dissipation, weight and ratio."""
+
+from hypersphere.anatomy.advice import Advice, advise
+from hypersphere.anatomy.closed_forms import Components, closed_form, list_closed_forms
+from hypersphere.anatomy.coefficients import Coefficients
+from hypersphere.anatomy.dissect import Anatomy, dissect
+from hypersphere.anatomy.lemma import ratio_interval
+from hypersphere.anatomy.simulation import AngleGrid, hardest_share, mean_dissipation, simulate
+
+__all__ = [
+    "Advice",
+    "Anatomy",
+    "AngleGrid",
+    "Coefficients",
+    "Components",
+    "advise",
+    "closed_form",
+    "dissect",
+    "hardest_share",
+    "list_closed_forms",
+    "mean_dissipation",
+    "ratio_interval",
+    "simulate",
+]

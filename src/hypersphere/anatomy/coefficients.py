@@ -1,0 +1,161 @@
+"""∂L/∂S: how much each similarity counts in a loss, for our objectives and for anybody's.
+
+Our pairwise objectives are evaluated with their similarities as leaves. For any other callable every row is given a
+private coordinate of size ε: the gradient in another row's copy of that coordinate is ε ∂L/∂S_ij, up to a relative
+error of ε², whatever N and D. One backward pass recovers the whole matrix, and the loss need not be differentiable
+twice. It is exact for every loss that depends on inner products only; what is left over is the residual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine import Anchors, Statistics
+from hypersphere.engine.batch import Turn, assemble, turns
+from hypersphere.engine.reduce import finish
+from hypersphere.objectives import PairwiseObjective
+
+EPSILON = 1e-6
+FAR = -1e4  # a positive similarity sent towards -∞; float64 throughout
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Slopes of a loss in the similarities of the N anchors h_i of the first view.
+
+    positive: (N,) of h_i·h'_i; cross: (N, N) of h_i·h'_j; same: (N, N) of h_i·h_j, with zero diagonals;
+    extra: (N, M) of h_i·n_j.
+    """
+
+    positive: Tensor
+    cross: Tensor
+    same: Tensor
+    extra: Tensor
+
+    @property
+    def negative(self) -> Tensor:
+        """All negatives side by side: (N, 2N + M), columns as in ``negative_vectors``."""
+        return torch.cat([self.cross, self.same, self.extra], dim=1)
+
+
+def of_objective(
+    objective: PairwiseObjective,
+    h: Tensor,
+    other: Tensor,
+    labels: Tensor | None,
+    extra: Tensor | None,
+    scope: str,
+    without_positive: bool = False,
+) -> Coefficients:
+    """Coefficients of one of our pairwise objectives.
+
+    scope "anchor": of L_i in its own similarities (the batch loss is taken as Σ_i L_i); "batch": of the objective as
+    it is reduced, h_i being also a negative of others, and an anchor's positive if both views take turns.
+    ``without_positive``: the same with every positive similarity sent to -∞ and negatives as they are.
+    """
+    batch, _ = assemble(objective, h, other, labels, extra)
+    found: list[Statistics] = []
+    leaves: list[tuple[Turn, Tensor, list[Tensor]]] = []
+    with torch.enable_grad():
+        for turn in turns(objective, batch):
+            statistics, positive, matrices = _with_leaves(objective, turn, without_positive)
+            found.append(statistics)
+            leaves.append((turn, positive, matrices))
+        total = _total(objective, found, scope)
+    flat = [leaf for _, positive, matrices in leaves for leaf in (positive, *matrices)]
+    slopes = iter(torch.autograd.grad(total, flat, allow_unused=True))
+    size, more = batch.size, len(batch.rows[2])
+    result = Coefficients(h.new_zeros(size), h.new_zeros(size, size), h.new_zeros(size, size), h.new_zeros(size, more))
+    for turn, positive, matrices in leaves:
+        own = next(slopes)
+        by_read = [next(slopes) for _ in matrices]
+        if turn.anchor == 0 or (scope == "batch" and not objective.one_sided):
+            result.positive.add_(torch.zeros_like(positive) if own is None else own)
+        for read, slope in zip(objective.reads, by_read, strict=True):
+            if slope is not None:
+                _place(result, turn, read, slope, scope, objective.one_sided)
+    for matrix in (result.cross, result.same):
+        matrix.fill_diagonal_(0)
+    return result
+
+
+def _with_leaves(
+    objective: PairwiseObjective, turn: Turn, without_positive: bool
+) -> tuple[Statistics, Tensor, list[Tensor]]:
+    """The objective's statistics on similarities that are leaves of their own."""
+    rows = turn.batch.rows
+    x, y = rows[turn.anchor].detach(), rows[turn.other].detach()
+    matrices = []
+    for read in objective.reads:
+        row, columns = turn.sources(read)
+        matrices.append((rows[row] @ torch.cat([rows[c] for c in columns]).T).detach().requires_grad_())
+    seen = turn.anchors(objective, slice(0, turn.batch.size), x, y, matrices, objective.prepare(x, y))
+    positive = seen.positive.detach()
+    positive = (torch.full_like(positive, FAR) if without_positive else positive.clone()).requires_grad_()
+    replaced = Anchors(**{**vars(seen), "positive": positive})
+    return objective.block(replaced), positive, matrices
+
+
+def _total(objective: PairwiseObjective, found: list[Statistics], scope: str) -> Tensor:
+    if scope == "batch":
+        return finish(objective, found)["loss"].sum()
+    first = objective.combine(found[0]) if objective.coupled else found[0]
+    return first["loss"].sum()
+
+
+def _place(result: Coefficients, turn: Turn, read: str, slope: Tensor, scope: str, one_sided: bool) -> None:
+    """Adds a matrix's slopes to the coefficients of the first view's rows, as anchors and, in a batch, as keys."""
+    size = turn.batch.size
+    cut = {"cross": ["cross"], "same": ["same"], "other": ["other"], "both": ["cross", "same"]}[read]
+    parts = list(slope.split([size] * len(cut) + [slope.shape[1] - size * len(cut)], dim=1))
+    for kind, part in zip([*cut, "extra"], parts, strict=True):
+        if scope == "anchor":
+            if turn.anchor == 0 and kind != "other":
+                getattr(result, kind).add_(part)
+            continue
+        keys = not one_sided
+        if turn.anchor == 0 and kind in ("cross", "same", "extra"):
+            getattr(result, kind).add_(part)
+        if turn.anchor == 0 and kind == "same" and keys:
+            result.same.add_(part.T)
+        if turn.anchor == 1 and kind == "cross" and keys:
+            result.cross.add_(part.T)
+        if turn.anchor == 1 and kind == "other":
+            result.same.add_(part + part.T if keys else 0)
+
+
+def of_callable(loss: Callable[..., Any], h: Tensor, other: Tensor) -> Coefficients:
+    """Coefficients of any loss of two tensors, in the scope of the batch (or of its anchors if it returns a vector)."""
+    size = len(h)
+    private = EPSILON * torch.eye(size, dtype=h.dtype)
+    nothing = torch.zeros_like(private)
+    x = torch.cat([h, private, nothing], dim=1).requires_grad_()
+    y = torch.cat([other, nothing, private], dim=1)
+    with torch.enable_grad():
+        value = loss(x, y)
+        (slope,) = torch.autograd.grad(value.sum(), [x])
+    dim = h.shape[1]
+    same = slope[:, dim : dim + size] / EPSILON
+    cross = slope[:, dim + size :] / EPSILON
+    positive = cross.diagonal().clone()
+    return Coefficients(
+        positive,
+        cross.clone().fill_diagonal_(0),
+        same.clone().fill_diagonal_(0),
+        h.new_zeros(size, 0),
+    )
+
+
+def dissipated_by_antipode(loss: Callable[..., Any], h: Tensor, other: Tensor, anchors: list[int]) -> Tensor:
+    """Sum of an anchor's negative coefficients when its positive is at the antipode, anchor by anchor."""
+    sums = []
+    for i in anchors:
+        moved = other.clone()
+        moved[i] = -h[i]
+        sums.append(of_callable(loss, h, moved).negative[i].sum())
+    return torch.stack(sums)

@@ -1,0 +1,77 @@
+"""The simulated angles reproduce the reference values of Li's set-up."""
+
+from __future__ import annotations
+
+from math import pi
+
+import pytest
+import torch
+
+from hypersphere.anatomy import AngleGrid, closed_form, hardest_share, mean_dissipation, simulate
+
+# (μ_pos, μ_neg) -> mean dissipation of InfoNCE, ArcCon, MPT, MET (4000 batches of 127 negatives)
+REFERENCE = {
+    (pi / 20, pi / 20): (0.99, 1.00, 1.00, 1.00),
+    (pi / 20, pi / 4): (0.51, 0.70, 1.00, 0.92),
+    (pi / 20, pi / 3): (0.03, 0.06, 0.05, 0.01),
+    (pi / 6, pi / 4): (0.91, 0.99, 1.00, 1.00),
+    (pi / 6, pi / 3): (0.25, 0.68, 0.98, 1.00),
+    (pi / 6, 0.4 * pi): (0.01, 0.08, 0.02, 0.56),
+    (pi / 6, pi / 2): (0.00, 0.00, 0.00, 0.00),
+    (pi / 4, pi / 2): (0.00, 0.01, 0.00, 0.48),
+    (pi / 3, pi / 2): (0.06, 0.47, 0.40, 1.00),
+}
+SHARES = {0.05: (0.041, 0.088, 0.148, 0.230, 0.172), 0.01: (0.42, 0.66, 0.75, 0.81, 0.78)}
+
+
+def cell(name: str, positive: float, negative: float, measure: object = mean_dissipation, **params: float) -> float:
+    grid = AngleGrid((positive, positive), (negative, negative), points=1, batches=4000)
+    return simulate(name, grid, measure, **params).item()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("where", "expected"), REFERENCE.items())
+def test_mean_dissipation_is_the_reference_within_sampling_error(where: tuple[float, float], expected: tuple) -> None:
+    for name, value in zip(("infonce", "arccon", "mpt", "met"), expected, strict=True):
+        assert cell(name, *where) == pytest.approx(value, abs=0.02)
+
+
+@pytest.mark.parametrize("temperature", SHARES)
+def test_share_of_the_hardest_negative_unfiltered(temperature: float) -> None:
+    means = (pi / 6, pi / 4, pi / 3, pi / 2, 3 * pi / 4)
+    for mean, share in zip(means, SHARES[temperature], strict=True):
+        found = cell("infonce", pi / 6, mean, hardest_share, temperature=temperature)
+        assert found == pytest.approx(share, abs=0.015)
+
+
+def test_the_grid_is_that_of_a_plain_loop() -> None:
+    """Same draws, cell by cell in float64 with the definition of InfoNCE's dissipation."""
+    grid = AngleGrid(points=4, batches=300, negatives=15, seed=3)
+    found = simulate("infonce", grid)
+    generator = torch.Generator().manual_seed(3)
+    positive_means, negative_means = grid.means()
+    for i, mean in enumerate(positive_means):
+        positive = mean + 0.05 * torch.randn(4, 300, generator=generator).double()
+        noise = torch.randn(4, 300, 15, generator=generator).double()
+        for j, other in enumerate(negative_means):
+            powers = torch.exp(torch.cos(other + 0.1 * noise[j]) / 0.05).sum(dim=1)
+            own = torch.exp(torch.cos(positive[j]) / 0.05)
+            assert found[i, j].item() == pytest.approx((powers / (own + powers)).mean().item(), abs=1e-4)
+
+
+def test_the_same_seed_gives_the_same_grid_and_progress_is_told() -> None:
+    grid = AngleGrid(points=5, batches=20, negatives=7)
+    told: list[tuple[int, int]] = []
+    one = simulate("met", grid, progress=lambda done, total: told.append((done, total)))
+    assert torch.equal(one, simulate("met", grid))
+    assert not torch.equal(one, simulate("met", AngleGrid(points=5, batches=20, negatives=7, seed=1)))
+    assert told[-1] == (5, 5)
+    assert AngleGrid().angles == 1_280_000_000
+
+
+def test_dissipation_line_of_infonce() -> None:
+    """GD = 1/2 exactly where cos θ_p - cos θ_n = τ log n, all negatives at one angle."""
+    for n, gap in ((63, 0.207), (127, 0.242)):
+        negative = torch.full((1, n), 1.2, dtype=torch.float64)
+        positive = torch.acos(negative[0, :1].cos() + 0.05 * torch.log(torch.tensor(float(n))))
+        assert closed_form("infonce")(positive, negative).dissipation.item() == pytest.approx(0.5, abs=1e-7)
+        assert (positive.cos() - negative[0, 0].cos()).item() == pytest.approx(gap, abs=5e-4)
