@@ -14,10 +14,8 @@ from hypersphere.objectives import table
 ROOT = Path(__file__).parents[1]
 
 
-def code(document: str) -> str:
-    found = re.search(r"```python\n(.*?)```", (ROOT / document).read_text(encoding="utf-8"), re.DOTALL)
-    assert found, f"{document} shows no Python"
-    return found.group(1)
+def code(document: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(encoding="utf-8"), re.DOTALL)
 
 
 def run(script: Path) -> subprocess.CompletedProcess[str]:
@@ -26,7 +24,7 @@ def run(script: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_smallest_objective_of_contributing_runs_as_printed(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
-    script.write_text(code("CONTRIBUTING.md"), encoding="utf-8")
+    script.write_text(code("CONTRIBUTING.md")[0], encoding="utf-8")
     done = run(script)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "SquaredTriplet(margin=0.5) is ready\n"
@@ -34,10 +32,18 @@ def test_the_smallest_objective_of_contributing_runs_as_printed(tmp_path: Path) 
 
 def test_the_ten_lines_of_the_readme_run_as_printed(tmp_path: Path) -> None:
     script = tmp_path / "ten.py"
-    script.write_text(code("README.md"), encoding="utf-8")
+    script.write_text(code("README.md")[0], encoding="utf-8")
     done = run(script)
     assert done.returncode == 0, done.stderr
     assert "alignment" in done.stdout
+
+
+def test_the_readmes_toy_encoder_trains_with_ten_objectives(tmp_path: Path) -> None:
+    script = tmp_path / "toy.py"
+    script.write_text(code("README.md")[1], encoding="utf-8")
+    done = run(script)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 10
 
 
 def test_the_readmes_table_is_the_registrys() -> None:
