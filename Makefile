@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 
 export HF_HUB_OFFLINE := 1
 
-.PHONY: test demo venv lint types imports bench clean
+.PHONY: test demo venv lint types imports bench bench-objectives clean
 .NOTPARALLEL:
 
 test: lint types imports
@@ -35,6 +35,10 @@ imports: venv
 
 bench: venv
 	$(BIN)/python -m benchmarks.engine
+
+# Hours; may be interrupted, and continues. Peers that are installed take part: pip install -e '.[peers]'.
+bench-objectives: venv
+	$(BIN)/hypersphere benchmark objectives --out benchmarks/results/objectives
 
 clean:
 	rm -rf build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks import plain
 from hypersphere.objectives import Objective, create_objective, list_objectives
+from hypersphere.studies.benchmark import plain
 
 CLASSES = 100
+OURS, PLAIN, LIMIT = "hypersphere", "plain", "limit"  # who computes it; anybody else is a peer
 Plain = Callable[[Any, Tensor, Tensor, Tensor], Tensor]  # objective, z1, z2, labels
 
 
@@ -37,6 +39,7 @@ NAMED = (
     Case("ntxent", "ntxent", plain=lambda o, a, b, y: plain.ntxent(a, b)),
     Case("supcon", "supcon", plain=lambda o, a, b, y: plain.supcon(a, b, y)),
     Case("dclw", "dclw", plain=lambda o, a, b, y: plain.dclw(a, b)),
+    Case("dcl both", "dcl", {"negatives": "both", "temperature": 0.1}, lambda o, a, b, y: plain.dcl_both(a, b)),
     Case("met", "met", plain=lambda o, a, b, y: plain.met(a, b)),
     Case("align_uniform", "align_uniform", plain=lambda o, a, b, y: plain.align_uniform_same(a, b)),
     Case(
@@ -52,15 +55,46 @@ NAMED = (
     Case("mmhe", "mmhe", plain=lambda o, a, b, y: plain.mmhe(a, b)),
     Case("mbarlow", "mbarlow", plain=lambda o, a, b, y: plain.mbarlow(a, b)),
     Case("cloa", "cloa", plain=lambda o, a, b, y: plain.cloa(a, b, y, o.anchors)),
+    Case("arccon", "arccon", plain=lambda o, a, b, y: plain.arccon(a, b)),
+    Case("barlow", "barlow", plain=lambda o, a, b, y: plain.barlow(a, b)),
+    Case("dcl", "dcl", plain=lambda o, a, b, y: plain.dcl(a, b)),
+    Case("dcl_plus", "dcl_plus", plain=lambda o, a, b, y: plain.dcl_plus(a, b)),
+    Case("debiased", "debiased", plain=lambda o, a, b, y: plain.debiased(a, b)),
+    Case("dhel", "dhel", plain=lambda o, a, b, y: plain.dhel(a, b)),
+    Case("geodesic", "geodesic", plain=lambda o, a, b, y: plain.geodesic(a, b), elementwise="arccos"),
+    Case("hyperbolic", "hyperbolic", plain=lambda o, a, b, y: plain.hyperbolic(a, b)),
+    Case("mat", "mat", plain=lambda o, a, b, y: plain.mat(a, b)),
+    Case("mhe", "mhe", plain=lambda o, a, b, y: plain.mhe(a, b)),
+    Case("mhs", "mhs", plain=lambda o, a, b, y: plain.mhs(a, b)),
+    Case("mixup", "mixup", plain=lambda o, a, b, y: plain.mixup(a, b)),
+    Case("mmhs", "mmhs", plain=lambda o, a, b, y: plain.mmhs(a, b)),
+    Case("mpt", "mpt", plain=lambda o, a, b, y: plain.mpt(a, b)),
+    Case("mvicreg", "mvicreg", plain=lambda o, a, b, y: plain.mvicreg(a, b)),
+    Case("spectral", "spectral", plain=lambda o, a, b, y: plain.spectral(a, b)),
+    Case("vicreg", "vicreg", plain=lambda o, a, b, y: plain.vicreg(a, b)),
+    Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 
 
 def cases() -> list[Case]:
     """The cases above, then every other registered objective with its defaults and no plain form."""
-    named = {case.name for case in NAMED}
-    expensive = {"geodesic": "arccos"}
-    others = [name for name in list_objectives() if name not in named]
-    return [*NAMED, *(Case(name, name, elementwise=expensive.get(name)) for name in others)]
+    known = {case.label for case in NAMED}  # with its defaults a case is labelled as its objective
+    return [*NAMED, *(Case(name, name) for name in list_objectives() if name not in known)]
+
+
+def find_case(label: str) -> Case:
+    return next(case for case in cases() if case.label == label)
+
+
+def chosen(only: Sequence[str] | None, known: Sequence[Case]) -> list[Case]:
+    """The cases with these labels, or of these objectives; all of them if none is named."""
+    for name in only or ():
+        if not any(name in (case.label, case.name) for case in known):
+            labels = [case.label for case in known]
+            near = difflib.get_close_matches(name, labels, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"there is no case {name!r}{hint} (there are {', '.join(labels)}).")
+    return [case for case in known if not only or case.label in only or case.name in only]
 
 
 def inputs(size: int, dim: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.cases import CLASSES, NAMED, Case, cases, inputs
-from benchmarks.engine import main
-from benchmarks.limits import Work, blocked, elementwise, whole, work
 from hypersphere.objectives import create_objective, list_objectives
+from hypersphere.studies.benchmark.cases import CLASSES, NAMED, Case, cases, inputs
+from hypersphere.studies.benchmark.engine import main
+from hypersphere.studies.benchmark.limits import Work, blocked, elementwise, whole, work
 
 LABELS = {case.label: case for case in NAMED}
 

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.cases import inputs
 from hypersphere import dense
 from hypersphere.objectives import Objective
+from hypersphere.studies.benchmark.cases import inputs
 
 BLOCK_ROWS, STRIP_ELEMENTS = 512, 2**20
 

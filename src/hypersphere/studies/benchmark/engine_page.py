@@ -5,18 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hypersphere.report import markdown_table
+from hypersphere.studies.benchmark.quantities import ratio, seconds
 
 Result = dict[str, Any]
-
-
-def ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
-def seconds(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.2f} s" if value >= 1 else f"{1e3 * value:.1f} ms" if value >= 1e-3 else f"{1e6 * value:.0f} µs"
 
 
 def megabytes(value: float | None) -> str:

@@ -1,0 +1,5 @@
+"""``python -m hypersphere``."""
+
+from hypersphere.cli import main
+
+main()

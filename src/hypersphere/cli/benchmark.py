@@ -1,0 +1,228 @@
+"""``hypersphere benchmark objectives``: time and memory against the batch size, beside limit, plain form and peers."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from hypersphere import __version__
+from hypersphere.cli.answers import console, put, refuse
+from hypersphere.figures import draw_growth
+from hypersphere.report import write_whole
+from hypersphere.studies.benchmark import summary
+from hypersphere.studies.benchmark.cases import OURS, Case, cases, chosen
+from hypersphere.studies.benchmark.cells import Cells
+from hypersphere.studies.benchmark.memory import free_memory
+from hypersphere.studies.benchmark.peers import peers_of, taking_part
+from hypersphere.studies.benchmark.run import Benchmark, Moment, Plan
+from hypersphere.studies.benchmark.timing import machine
+
+SIZES = "64,256,1024,4096,16384,65536"
+OUT = Path("benchmark-objectives")
+INTERRUPTED = 130
+
+
+def option(help: str, *names: str, metavar: str | None = None, at_least: int | None = None) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, min=at_least)
+
+
+def benchmark_objectives(
+    only: Annotated[list[str] | None, option("This objective only; repeatable.", metavar="NAME")] = None,
+    sizes: Annotated[str, option("Batch sizes, of at least 8.", metavar="N,N,…")] = SIZES,
+    dim: Annotated[int, option("Width of the embeddings.", metavar="D", at_least=2)] = 768,
+    out: Annotated[Path, option("Folder of the results; a rerun continues there.", metavar="DIR")] = OUT,
+    json_path: Annotated[Path | None, option("Where the JSON goes, if not to DIR.", "--json", metavar="PATH")] = None,
+    csv_path: Annotated[Path | None, option("Where the CSV goes, if not to DIR.", "--csv", metavar="PATH")] = None,
+    peers: Annotated[bool, option("Measure other libraries too.", "--peers/--no-peers")] = True,
+    repeats: Annotated[
+        int, option("Rounds, of which the fastest counts; what takes 10 s has one.", metavar="N", at_least=1)
+    ] = 3,
+    threads: Annotated[int | None, option("Threads; torch's own number if not given.", metavar="N", at_least=1)] = None,
+    max_gb: Annotated[
+        float | None,
+        option("Memory a cell may take above its inputs; 3/4 of what is free if not given.", metavar="GB"),
+    ] = None,
+    max_seconds: Annotated[float, option("Time one forward and backward may take.", metavar="S")] = 600.0,
+    lightly_python: Annotated[
+        Path | None, option("Python of an environment with lightly and hypersphere.", metavar="PATH")
+    ] = None,
+) -> None:
+    """Time and memory of every objective against the batch size.
+
+    Forward and backward of each objective with its defaults, beside the bare matrix products (limit), the plain
+    PyTorch form and the libraries that compute the same. Every cell has a process of its own; those that are compared
+    take turns. Interrupt it at will: the same command continues.
+    """
+    wanted = _cases(only, peers)
+    batch_sizes = _sizes(sizes)
+    for value, option in ((max_gb, "--max-gb"), (max_seconds, "--max-seconds")):
+        if value is not None and not value > 0:
+            refuse(f"{option} must be above 0, not {value:g}.")
+    if lightly_python is not None and not lightly_python.is_file():
+        refuse(f"there is no Python at {lightly_python} for --lightly-python.")
+    threads = threads or torch.get_num_threads()
+    about = {"machine": machine(threads), "dim": dim}
+    cells = _folder(out, about)
+    files = {"json": json_path or out / "benchmark.json", "csv": csv_path or out / "benchmark.csv"}
+    for path in files.values():
+        if path.is_dir():
+            refuse(f"{path} is a folder, so nothing can be written there.")
+    screen = console(stderr=True)
+    pythons, absent = taking_part(lightly_python) if peers else ({}, {})
+    plan = Plan(wanted, batch_sizes, dim, threads, repeats, _max_bytes(max_gb), max_seconds, pythons)
+    _warn(screen, absent, threads)
+    finished = _measure(Benchmark(plan, cells), screen)
+    results = summary.Summary(cells, {"hypersphere": __version__, **about}, absent)
+    if cells.all():
+        _show(results)
+        _write(results, out, files)
+    if not finished:
+        typer.echo(f"Stopped; all that was measured is in {cells.path}, and the same command continues.", err=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def _cases(only: list[str] | None, peers: bool) -> list[Case]:
+    """Every objective with its defaults, and variants that a peer computes."""
+    known = [case for case in cases() if not case.settings or (peers and peers_of(case.label))]
+    try:
+        return sorted(chosen(only, known), key=lambda case: case.label)
+    except ValueError as error:
+        refuse(str(error))
+
+
+def _sizes(text: str) -> list[int]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words or not all(word.isascii() and word.isdigit() and int(word) >= 8 for word in words):
+        refuse(f"--sizes must be whole numbers of at least 8 with commas between them, such as 64,256, not {text!r}.")
+    return sorted({int(word) for word in words})
+
+
+def _folder(out: Path, about: dict[str, Any]) -> Cells:
+    settings = {"dim": about["dim"], **about["machine"]}
+    try:
+        return Cells(out, settings)
+    except OSError as error:
+        refuse(f"{out} cannot be the folder of the results ({error.strerror}).")
+    except ValueError as error:
+        refuse(f"{error}; choose another --out.")
+
+
+def _max_bytes(max_gb: float | None) -> int:
+    if max_gb is not None:
+        return int(max_gb * 1e9)
+    free = free_memory()
+    # Whole gigabytes, so that a rerun a moment later finds the limit it knows.
+    return int(12e9) if free is None else max(int(0.75 * free / 1e9), 1) * 10**9
+
+
+def _warn(screen: Console, absent: dict[str, str], threads: int) -> None:
+    for peer, why in absent.items():
+        screen.print(f"{peer} does not take part: {why}.", style="yellow", soft_wrap=not screen.is_terminal)
+    if hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
+        screen.print("This machine is busy with other work: times will be too long and ratios rough.", style="yellow")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        screen.print("There will be no chart without matplotlib: pip install 'hypersphere[figures]'.", style="yellow")
+
+
+class Course(AbstractContextManager["Course"]):
+    """Shows how far the benchmark is: a bar on a terminal, a line for each group of cells elsewhere."""
+
+    def __init__(self, screen: Console) -> None:
+        self.screen = screen
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}", style="cyan"),
+            console=screen,
+            transient=True,
+            disable=not screen.is_terminal,
+        )
+        self.task = self.bar.add_task("starting", total=None, left="")
+        self._group: tuple[str, int] | None = None
+
+    def __enter__(self) -> Course:
+        self.bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.bar.stop()
+
+    def report(self, now: Moment) -> None:
+        left = f"about {duration(now.left)} left"
+        if self.screen.is_terminal:
+            words = f"{now.objective} N={now.size} {now.by}"[:34].ljust(34)
+            self.bar.update(self.task, description=words, completed=now.spent, total=now.spent + now.left, left=left)
+        elif (now.objective, now.size) != self._group:
+            self.screen.print(f"{now.done}/{now.cells} cells; {now.objective}, N = {now.size}; {left}")
+        self._group = now.objective, now.size
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(4), duration(75), duration(600), duration(10000)
+    ('4 s', '1 min', '10 min', '2.8 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _measure(benchmark: Benchmark, screen: Console) -> bool:
+    """False if it was interrupted."""
+    with Course(screen) as course:
+        try:
+            benchmark.run(course.report)
+        except KeyboardInterrupt:
+            return False
+    return True
+
+
+def _show(results: summary.Summary) -> None:
+    screen = console()
+    for part in results.tables():
+        if not part.rows:
+            continue
+        screen.print(part.title, style="bold")
+        table = Table(box=None, padding=(0, 1, 0, 0))
+        for place, name in enumerate(part.header):
+            table.add_column(name, justify="left" if place < 2 else "right", no_wrap=True, style="cyan" * (place == 0))
+        for row in part.rows:
+            table.add_row(*row, style="bold" if row[1] == OURS else "")
+        put(screen, table)
+        screen.print()
+    for note in results.notes():
+        screen.print(f"- {note}", style="dim", soft_wrap=not screen.is_terminal)
+
+
+def _write(results: summary.Summary, out: Path, files: dict[str, Path]) -> None:
+    try:
+        written = [
+            ("table", write_whole(out / "benchmark.md", results.as_markdown())),
+            ("CSV", write_whole(files["csv"], results.as_csv())),
+            ("JSON", write_whole(files["json"], results.as_json())),
+        ]
+        try:
+            title = "Objectives: time and memory against the batch size"
+            chart = draw_growth(title, results.panels(), OURS, results.notes()[0])
+            written.append(("chart", write_whole(out / "benchmark.png", chart)))
+        except ImportError:
+            typer.echo("There is no chart without matplotlib: pip install 'hypersphere[figures]'.", err=True)
+    except OSError as error:
+        refuse(f"{error.filename} cannot be written ({error.strerror}); the cells are safe in {results.cells.path}.")
+    typer.echo()
+    for name, path in [*written, ("cells", results.cells.path)]:
+        typer.echo(f"{name}: {path}")

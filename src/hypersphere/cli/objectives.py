@@ -1,0 +1,142 @@
+"""``hypersphere objectives``: the table of all, or everything about one."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from hypersphere.cli.answers import console, put, refuse
+from hypersphere.cli.description import Description, Parameter, describe
+from hypersphere.objectives import list_objectives
+
+
+def objectives(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One objective, by its name.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+) -> None:
+    """The table of objectives; or one objective's formula, settings, paper and relations."""
+    if name is not None and name not in list_objectives():
+        near = difflib.get_close_matches(name.lower(), list_objectives(), n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else "'hypersphere objectives' lists those there are."
+        refuse(f"there is no objective {name!r}; {hint}")
+    found = [describe(each) for each in (list_objectives() if name is None else [name])]
+    if as_json:
+        typer.echo(json.dumps([asdict(each) for each in found] if name is None else asdict(found[0]), indent=1))
+    elif name is None:
+        _print_table(found)
+    else:
+        _print_one(console(), found[0])
+
+
+def _print_table(found: list[Description]) -> None:
+    screen = console()
+    if screen.is_terminal:
+        _print_for_eyes(screen, found)
+    else:
+        _print_for_pipes(found)
+
+
+def _print_for_eyes(screen: Console, found: list[Description]) -> None:
+    """Two columns, so that eighty characters are enough."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(style="bold cyan", no_wrap=True)
+    table.add_column()
+    for each in found:
+        words = Text(each.summary)
+        own = ", ".join(_brief(parameter) for parameter in each.parameters if not parameter.common)
+        words.append(f"\n{' · '.join(filter(None, [own, each.source]))}", style="dim")
+        table.add_row(each.name, words)
+    put(screen, table)
+    screen.print()
+    screen.print(f"{len(found)} objectives. 'hypersphere objectives NAME' tells all about one.", style="dim")
+
+
+def _print_for_pipes(found: list[Description]) -> None:
+    """One line for each, in columns that do not fold."""
+    rows = [("name", "what it does", "parameters", "source")]
+    for each in found:
+        own = ", ".join(_brief(parameter) for parameter in each.parameters if not parameter.common)
+        rows.append((each.name, each.summary, own, each.source))
+    widths = [max(len(row[place]) for row in rows) for place in range(3)]
+    for row in rows:
+        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        typer.echo("  ".join([*padded, row[3]]).rstrip())
+
+
+def _brief(parameter: Parameter) -> str:
+    return parameter.name if parameter.required else f"{parameter.name}={_value(parameter.default)}"
+
+
+def _value(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _call(name: str, settings: Iterable[tuple[str, Any]]) -> str:
+    return f"{name}({', '.join(f'{key}={_value(value)}' for key, value in settings)})"
+
+
+def _print_one(screen: Console, of: Description) -> None:
+    def section(title: str, body: str | Table) -> None:
+        if body:
+            screen.print(f"\n{title}", style="bold")
+            if isinstance(body, Table):
+                put(screen, Padding(body, (0, 0, 0, 2)))
+            for line in body.splitlines() if isinstance(body, str) else ():
+                _print_indented(screen, line, hanging=title == "Formula")
+
+    screen.print(Text.assemble((of.name, "bold cyan"), "  ", f"{of.summary}."))
+    section("Formula", of.formula)
+    section("Settings", _settings(of.parameters))
+    for setting, known in of.components.items():
+        section(f"Components for {setting}", _components(known))
+    section("When to use it", of.use)
+    section("Source", of.paper)
+    section("Relations", of.relations)
+    if of.presets:
+        section("Presets that use it", _presets(of.presets))
+    required = "".join(f", {each.name}=…" for each in of.parameters if each.required)
+    section("In Python", f'hs.create_objective("{of.name}"{required})')
+
+
+def _print_indented(screen: Console, line: str, hanging: bool) -> None:
+    """Two spaces before a line, four before what it is continued on if it is ``hanging``."""
+    for number, part in enumerate(Text(line).wrap(screen, screen.width - 4)):
+        part.rstrip()
+        screen.print(Text(" " * (4 if number and hanging else 2)) + part if part else "", soft_wrap=True)
+
+
+def _grid() -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(style="cyan", no_wrap=True)
+    return table
+
+
+def _settings(parameters: Iterable[Parameter]) -> Table:
+    table = _grid()
+    for each in parameters:
+        learned = ", may be learned" if each.learnable else ""
+        table.add_row(each.name, "required" if each.required else _value(each.default), each.allowed + learned)
+    return table
+
+
+def _components(known: dict[str, dict[str, Any]]) -> Table:
+    table = _grid()
+    for name, about in known.items():
+        table.add_row(_call(name, about["parameters"].items()) if about["parameters"] else name, about["does"])
+    return table
+
+
+def _presets(presets: dict[str, dict[str, Any]]) -> Table:
+    table = _grid()
+    for preset, settings in presets.items():
+        table.add_row(preset, ", ".join(f"{key}={_value(value)}" for key, value in settings.items()))
+    return table

@@ -1,0 +1,126 @@
+"""Measured cells, and the file that keeps them: a line after every turn, of which a cell's last one counts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypersphere.report import write_whole
+
+MEASURED, OVER_MEMORY, OVER_TIME, FAILED = "measured", "over memory", "over time", "failed"
+Key = tuple[str, str, int]  # objective, by, size
+
+
+@dataclass
+class Cell:
+    """One objective by one contestant at one size.
+
+    ``rounds`` are seconds by the name of the round: cells that were measured in the same round were measured in turns.
+    A cell beyond a limit says so in ``status``, with the limit and, if it was not even tried, what was expected.
+    """
+
+    objective: str
+    by: str
+    size: int
+    rounds: dict[str, float] = field(default_factory=dict)
+    bytes: int | None = None
+    status: str = MEASURED
+    limit: float | None = None  # bytes or seconds
+    expected: float | None = None  # bytes or seconds
+    note: str = ""
+    version: str = ""
+
+    @property
+    def key(self) -> Key:
+        return self.objective, self.by, self.size
+
+    @property
+    def seconds(self) -> float | None:
+        """The fastest round."""
+        return min(self.rounds.values(), default=None)
+
+
+def ratio(cell: Cell, other: Cell) -> float | None:
+    """Time of ``cell`` divided by that of ``other``, each its fastest of the rounds in which both took part."""
+    shared = cell.rounds.keys() & other.rounds.keys()
+    return min(cell.rounds[name] for name in shared) / min(other.rounds[name] for name in shared) if shared else None
+
+
+class Cells:
+    """The cells of a folder. What is kept is on the disk before ``keep`` returns."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        """``settings`` under which cells can be compared; a folder with others is refused."""
+        self.path = folder / "cells.jsonl"
+        self._found: dict[Key, Cell] = {}
+        folder.mkdir(parents=True, exist_ok=True)
+        self._agree(folder, settings)
+        if self.path.exists():
+            self._load()
+
+    def _agree(self, folder: Path, settings: dict[str, Any]) -> None:
+        path = folder / "settings.json"
+        if not path.exists():
+            if self.path.exists():
+                raise ValueError(f"{folder} holds cells but no settings.json to say what they were measured under")
+            write_whole(path, json.dumps(settings, indent=1) + "\n")
+            return
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise ValueError(f"{path} is not readable as JSON") from None
+        for name, value in settings.items():
+            if before.get(name) != value:
+                raise ValueError(f"{folder} holds cells with {name} {before.get(name)!r}, not {value!r}")
+
+    def _load(self) -> None:
+        content = self.path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:  # the power went while the last line was written
+            os.truncate(self.path, len(whole))
+        for number, line in enumerate(whole.decode(errors="replace").splitlines(), start=1):
+            try:
+                cell = Cell(**json.loads(line))
+            except (ValueError, TypeError):
+                raise ValueError(f"line {number} of {self.path} is not a cell") from None
+            self._found[cell.key] = cell
+
+    def know(self, cell: Cell) -> None:
+        """Takes note of a cell whose next turn will put it on the disk."""
+        self._found[cell.key] = cell
+
+    def keep(self, cell: Cell) -> None:
+        self.know(cell)
+        with self.path.open("ab") as file:
+            file.write(json.dumps(asdict(cell)).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def get(self, objective: str, by: str, size: int) -> Cell:
+        """The cell as it is known, or a new one without rounds."""
+        return self._found.get((objective, by, size)) or Cell(objective, by, size)
+
+    def of(self, objective: str, by: str) -> list[Cell]:
+        """From the smallest size to the largest."""
+        found = [cell for cell in self._found.values() if (cell.objective, cell.by) == (objective, by)]
+        return sorted(found, key=lambda cell: cell.size)
+
+    def all(self) -> list[Cell]:
+        return list(self._found.values())
+
+    def objectives(self) -> list[str]:
+        return list(dict.fromkeys(cell.objective for cell in self._found.values()))
+
+    def sizes(self) -> list[int]:
+        return sorted({cell.size for cell in self._found.values()})
+
+    def contestants(self, objective: str) -> list[str]:
+        return _unique(cell.by for cell in self._found.values() if cell.objective == objective)
+
+
+def _unique(words: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(words))

@@ -1,0 +1,172 @@
+"""The engine beside the bare matrix products and the plain form: forward and backward, float32, two threads.
+
+    python -m benchmarks.engine                      # all objectives at N = 8192, D = 768
+    python -m benchmarks.engine --only infonce --size 2048
+    python -m benchmarks.engine --large              # and InfoNCE at N = 65536, D = 256
+
+Everything that is divided by something else was measured in turns with it. Ratios of times: below 1 is faster.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.report import write_whole
+from hypersphere.studies.arguments import Arguments, whole_number
+from hypersphere.studies.benchmark import plain
+from hypersphere.studies.benchmark.cases import OURS, PLAIN, Case, cases, chosen, inputs, step
+from hypersphere.studies.benchmark.engine_page import page
+from hypersphere.studies.benchmark.limits import Work, blocked, elementwise, whole, work
+from hypersphere.studies.benchmark.process import peak_bytes
+from hypersphere.studies.benchmark.timing import fastest, in_turns, machine, typical
+
+THREADS, SIZE, DIM = 2, 8192, 768
+Result = dict[str, Any]
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+def objective_result(case: Case, size: int, dim: int, repeats: int) -> Result:
+    """One row of the table: the limit, ours and the plain form in turns; memory in processes of their own."""
+    objective = case.create(dim)
+    needed = work(objective, dim)
+    z1, z2, labels = inputs(size, dim)
+    actions: dict[str, Callable[[], object]] = {}
+    if needed.products:
+        actions |= {"blocked": blocked(needed, size, dim), "whole": whole(needed, size, dim)}
+    actions["ours"] = lambda: step(objective, z1, z2, labels)
+    if case.elementwise:
+        actions["pass"] = elementwise(case.elementwise, needed.matrices, size)
+    plain_form = case.plain
+    if plain_form is not None:
+        actions["plain"] = lambda: step(lambda a, b, y: plain_form(objective, a, b, y), z1, z2, labels)
+    seconds = fastest(in_turns(actions, repeats))
+    sides = {"ours": OURS} if plain_form is None else {"ours": OURS, "plain": PLAIN}
+    found: Result = {
+        "label": case.label,
+        "products": {"similarities": needed.similarities, "to_anchors": needed.to_anchors, "to_keys": needed.to_keys},
+        "matrices": needed.matrices,
+        "coupled": needed.similarities > needed.matrices,
+        "one_sided": needed.to_keys < needed.to_anchors,
+        "elementwise": case.elementwise,
+        "seconds": seconds,
+        "bytes": {side: peak_bytes(case.label, by, size, dim, THREADS) for side, by in sides.items()},
+        "input_bytes": 2 * z1.numel() * z1.element_size(),
+    }
+    return {**found, **ratios(seconds)}
+
+
+def ratios(seconds: dict[str, float]) -> Result:
+    found: Result = {}
+    limits = [seconds[form] for form in ("blocked", "whole") if form in seconds]
+    if limits:
+        found["limit"] = min(limits)
+        found["to_limit"] = seconds["ours"] / found["limit"]
+        if "pass" in seconds:
+            found["to_limit_and_pass"] = seconds["ours"] / (found["limit"] + seconds["pass"])
+    if "plain" in seconds:
+        found["to_plain"] = seconds["ours"] / seconds["plain"]
+    return found
+
+
+def without_gradient(size: int, dim: int, repeats: int) -> Result:
+    """InfoNCE's value alone, beside the one product it needs."""
+    objective = Case("infonce", "infonce").create(dim)
+    z1, z2, _ = inputs(size, dim)
+    one = Work(similarities=1)
+
+    @torch.no_grad()
+    def value() -> Tensor:
+        found: Tensor = objective(z1, z2)
+        return found
+
+    actions = {"blocked": blocked(one, size, dim), "whole": whole(one, size, dim), "ours": value}
+    seconds = fastest(in_turns(actions, repeats))
+    limit = min(seconds["blocked"], seconds["whole"])
+    return {"seconds": seconds, "limit": limit, "to_limit": seconds["ours"] / limit}
+
+
+def small_batch(size: int, dim: int, repeats: int) -> Result:
+    """InfoNCE where overhead is all there is, beside normalise, multiply, cross_entropy."""
+    objective = Case("infonce", "infonce").create(dim)
+    z1, z2, labels = inputs(size, dim)
+    actions = {
+        "ours": lambda: step(objective, z1, z2, labels),
+        "plain": lambda: step(lambda a, b, y: plain.infonce(a, b), z1, z2, labels),
+    }
+    seconds = typical(in_turns(actions, repeats))
+    return {"size": size, "dim": dim, "repeats": repeats, "seconds": seconds, **ratios(seconds)}
+
+
+def large_batch(size: int, dim: int, repeats: int) -> Result:
+    """InfoNCE where the plain form's similarities alone would fill N² floats."""
+    case = Case("infonce", "infonce")
+    objective = case.create(dim)
+    z1, z2, labels = inputs(size, dim)
+    actions = {
+        "blocked": blocked(work(objective, dim), size, dim),
+        "ours": lambda: step(objective, z1, z2, labels),
+    }
+    seconds = fastest(in_turns(actions, repeats))
+    return {
+        "size": size,
+        "dim": dim,
+        "seconds": seconds,
+        **ratios(seconds),
+        "bytes": peak_bytes("infonce", OURS, size, dim, THREADS),
+        "input_bytes": 2 * z1.numel() * z1.element_size(),
+        "plain_matrix_bytes": 4 * size * size,
+    }
+
+
+def main(arguments: Sequence[str] | None = None, results: Path | None = None) -> int:
+    """``results``: where the whole benchmark is kept if nothing else is said."""
+    parser = Arguments(prog="python -m benchmarks.engine", description=__doc__.splitlines()[0])
+    parser.add_argument("--only", action="append", metavar="NAME", help="measure this objective only; repeatable")
+    parser.add_argument("--size", type=whole_number(8), default=SIZE, help="N, the batch")
+    parser.add_argument("--dim", type=whole_number(1), default=DIM, help="D, the embedding")
+    parser.add_argument("--repeats", type=whole_number(1), default=3, help="rounds of which the fastest counts")
+    parser.add_argument("--large", action="store_true", help="also InfoNCE at N = 65536, D = 256 (minutes)")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write here, and the table beside it as .md")
+    options = parser.parse_args(arguments)
+    try:
+        wanted = chosen(options.only, cases())
+    except ValueError as error:
+        parser.error(f"argument --only: {error}")
+    torch.set_num_threads(THREADS)
+    found: Result = {
+        "machine": machine(THREADS),
+        "size": options.size,
+        "dim": options.dim,
+        "repeats": options.repeats,
+        "objectives": [],
+    }
+    for number, case in enumerate(wanted, start=1):
+        say(f"{number}/{len(wanted)} {case.label}")
+        found["objectives"].append(objective_result(case, options.size, options.dim, options.repeats))
+    if any(case.label == "infonce" for case in wanted):
+        say("value without gradient; small batch")
+        found["without_gradient"] = without_gradient(options.size, options.dim, options.repeats)
+        found["small_batch"] = small_batch(min(128, options.size), options.dim, 100 * options.repeats)
+    if options.large:
+        say("large batch")
+        found["large_batch"] = large_batch(65536, 256, 1)
+    text = page(found)
+    print(text)
+    complete = not options.only and (options.size, options.dim) == (SIZE, DIM)
+    path = options.json or (results if complete else None)
+    if path is None:
+        say("nothing written: this is not the whole benchmark (--json PATH to keep it)")
+    else:
+        write_whole(path, json.dumps(found, indent=1) + "\n")
+        say(f"written: {path} and {write_whole(path.with_suffix('.md'), text)}")
+    return 0

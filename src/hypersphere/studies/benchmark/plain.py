@@ -1,0 +1,296 @@
+"""The objectives as one would write them in an afternoon: dense, in plain PyTorch, one function each.
+
+What the engine is measured against. h, h' are the unit rows of the two views (N, D).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Number = float | Tensor
+
+
+def _eye(size: int, like: Tensor) -> Tensor:
+    return torch.eye(size, dtype=torch.bool, device=like.device)
+
+
+def _stacked(z1: Tensor, z2: Tensor) -> Tensor:
+    return F.normalize(torch.cat([z1, z2]), dim=1)  # (2N, D)
+
+
+def infonce(z1: Tensor, z2: Tensor, temperature: Number = 0.05) -> Tensor:
+    logits = F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T / temperature
+    return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
+
+
+def infonce_symmetric(z1: Tensor, z2: Tensor, temperature: Number = 0.05) -> Tensor:
+    logits = F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T / temperature
+    own = torch.arange(len(logits), device=logits.device)
+    return (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
+
+
+def ntxent(z1: Tensor, z2: Tensor, temperature: Number = 0.5) -> Tensor:
+    z = _stacked(z1, z2)
+    logits = (z @ z.T / temperature).masked_fill(_eye(len(z), z), -torch.inf)
+    return F.cross_entropy(logits, torch.arange(len(z), device=z.device).roll(len(z1)))
+
+
+def dcl_both(z1: Tensor, z2: Tensor, temperature: Number = 0.1) -> Tensor:
+    z = _stacked(z1, z2)
+    positive = (z[: len(z1)] * z[len(z1) :]).sum(dim=1).repeat(2)  # (2N,)
+    own = _eye(len(z), z)
+    logits = (z @ z.T / temperature).masked_fill(own | own.roll(len(z1), 0), -torch.inf)
+    return (logits.logsumexp(dim=1) - positive / temperature).mean()
+
+
+def dclw(z1: Tensor, z2: Tensor, temperature: Number = 0.1, sigma: float = 0.5) -> Tensor:
+    z = _stacked(z1, z2)
+    positive = (z[: len(z1)] * z[len(z1) :]).sum(dim=1).repeat(2)  # (2N,)
+    own = _eye(len(z), z)
+    logits = (z @ z.T / temperature).masked_fill(own | own.roll(len(z1), 0), -torch.inf)
+    weight = 2 - len(positive) * torch.softmax(positive.detach() / sigma, dim=0)
+    return (logits.logsumexp(dim=1) - weight * positive / temperature).mean()
+
+
+def met(z1: Tensor, z2: Tensor, margin: float = 0.45) -> Tensor:
+    distances = (2 - 2 * F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T).clamp_min(1e-12).sqrt()
+    nearest = distances.masked_fill(_eye(len(z1), z1), torch.inf).min(dim=1).values
+    return F.relu(distances.diagonal() - nearest + margin).mean()
+
+
+def _uniformity(x: Tensor, y: Tensor, t: float) -> Tensor:
+    squared = (2 - 2 * x @ y.T).masked_fill(_eye(len(x), x), torch.inf)
+    return torch.logsumexp((-t * squared).flatten(), dim=0) - torch.tensor(len(x) * (len(x) - 1.0)).log()
+
+
+def align_uniform_same(z1: Tensor, z2: Tensor, t: float = 2.0, weight: float = 0.5) -> Tensor:
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    uniformity = (_uniformity(x, x, t) + _uniformity(y, y, t)) / 2
+    return (1 - weight) * (x - y).square().sum(dim=1).mean() + weight * uniformity
+
+
+def align_uniform_cross(z1: Tensor, z2: Tensor, t: float = 2.0, weight: float = 0.5) -> Tensor:
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    return (1 - weight) * (x - y).square().sum(dim=1).mean() + weight * _uniformity(x, y, t)
+
+
+def kcl_gaussian(z1: Tensor, z2: Tensor, t: float = 2.0, gamma: float = 16.0) -> Tensor:
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    kernel = torch.exp(-t * (2 - 2 * x @ x.T)).masked_fill(_eye(len(x), x), 0)
+    energy = kernel.sum() / (len(x) * (len(x) - 1))
+    return gamma * energy - torch.exp(-t * (x - y).square().sum(dim=1)).mean()
+
+
+def kcl_log(z1: Tensor, z2: Tensor, t: float = 2.0, gamma: float = 16.0) -> Tensor:
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    kernel = (-0.5 * torch.log1p(t * (2 - 2 * x @ x.T))).masked_fill(_eye(len(x), x), 0)
+    energy = kernel.sum() / (len(x) * (len(x) - 1))
+    return gamma * energy + 0.5 * torch.log1p(t * (x - y).square().sum(dim=1)).mean()
+
+
+def siglip(z1: Tensor, z2: Tensor, temperature: Number = 0.1, bias: Number = -10.0) -> Tensor:
+    logits = F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T / temperature + bias
+    sign = 2 * torch.eye(len(logits), dtype=logits.dtype, device=logits.device) - 1
+    return -F.logsigmoid(sign * logits).sum() / len(logits)
+
+
+def supcon(z1: Tensor, z2: Tensor, labels: Tensor, temperature: Number = 0.1) -> Tensor:
+    z = _stacked(z1, z2)
+    own = _eye(len(z), z)
+    logits = (z @ z.T / temperature).masked_fill(own, -torch.inf)
+    both = labels.repeat(2)
+    positives = (both.unsqueeze(0) == both.unsqueeze(1)) & ~own
+    log_share = logits - logits.logsumexp(dim=1, keepdim=True)
+    return -(log_share.masked_fill(~positives, 0).sum(dim=1) / positives.sum(dim=1)).mean()
+
+
+def paradigm(z1: Tensor, z2: Tensor, margin: float = 0.3, temperature: float = 0.05, ratio: float = 1.0) -> Tensor:
+    """The baseline: margin dissipation, softmax weight, constant ratio."""
+    cos = F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T
+    positive, others = cos.diagonal(), cos.detach().masked_fill(_eye(len(cos), cos), -torch.inf)
+    gate = (positive.detach() - others.amax(dim=1) < margin).to(cos)
+    weight = torch.softmax(others / temperature, dim=1)
+    return (gate * ((weight * cos).sum(dim=1) - ratio * positive)).mean()
+
+
+def _modified(x: Tensor, y: Tensor, weigh_by: Tensor, factor: float, ratio: float, margin: float) -> Tensor:
+    """One view's turn as anchors x; weights, keys and positives carry no gradient."""
+    own = _eye(len(x), x)
+    positive = (x * y).sum(dim=1)
+    with torch.no_grad():
+        hardest = (x @ y.T).masked_fill(own, -torch.inf).amax(dim=1)
+        gate = (positive - hardest < margin).to(x)
+        weight = factor * torch.softmax(weigh_by.masked_fill(own, -torch.inf).flatten(), dim=0).view_as(weigh_by)
+    return (gate * ((weight * (x @ x.detach().T)).sum(dim=1) - ratio * weight.sum(dim=1) * positive)).sum()
+
+
+def mmhe(z1: Tensor, z2: Tensor, margin: float = 0.3, temperature: float = 0.05, ratio: float = 1.75) -> Tensor:
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    return sum(  # type: ignore[return-value]
+        _modified(a, b.detach(), a.detach() @ a.detach().T / temperature, 2 / temperature, ratio, margin)
+        for a, b in ((x, y), (y, x))
+    )
+
+
+def mbarlow(z1: Tensor, z2: Tensor, margin: float = 0.3, temperature: float = 0.05, ratio: float = 1.5) -> Tensor:
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    return sum(  # type: ignore[return-value]
+        _modified(a, b.detach(), a.detach() @ b.detach().T / temperature, 1.0, ratio, margin)
+        for a, b in ((x, y), (y, x))
+    )
+
+
+def mvicreg(z1: Tensor, z2: Tensor, margin: float = 0.3, temperature: float = 0.05, ratio: float = 1.5) -> Tensor:
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    return sum(  # type: ignore[return-value]
+        _modified(a, b.detach(), a.detach() @ a.detach().T / temperature, 1.0, ratio, margin)
+        for a, b in ((x, y), (y, x))
+    )
+
+
+def mmhs(z1: Tensor, z2: Tensor, margin: float = 0.3, ratio: float = 1.75) -> Tensor:
+    def turn(x: Tensor, y: Tensor) -> Tensor:
+        own = _eye(len(x), x)
+        positive = (x * y).sum(dim=1)
+        with torch.no_grad():
+            gate = (positive - (x @ y.T).masked_fill(own, -torch.inf).amax(dim=1) < margin).to(x)
+            cos, nearest = (x @ x.T).masked_fill(own, -torch.inf).max(dim=1)
+            weight = gate / (2 - 2 * cos).clamp_min(1e-12).sqrt()
+        return (weight * ((x * x.detach()[nearest]).sum(dim=1) - ratio * positive)).sum()
+
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    return turn(x, y.detach()) + turn(y, x.detach())
+
+
+def cloa(z1: Tensor, z2: Tensor, labels: Tensor, anchors: Tensor) -> Tensor:
+    """InfoNCE and the pull of every row, all of them labelled, towards its class's anchor."""
+    along = (_stacked(z1, z2) * anchors[labels].repeat(2, 1)).sum(dim=1)
+    return infonce(z1, z2) + (1 - along).mean()
+
+
+def _cosines(z1: Tensor, z2: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosines (N, N) of the views, and where a row meets its own positive."""
+    return F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T, _eye(len(z1), z1)
+
+
+def dcl(z1: Tensor, z2: Tensor, temperature: Number = 0.05) -> Tensor:
+    cos, own = _cosines(z1, z2)
+    logits = cos / temperature
+    return (logits.masked_fill(own, -torch.inf).logsumexp(dim=1) - logits.diagonal()).mean()
+
+
+def dcl_plus(z1: Tensor, z2: Tensor, temperature: Number = 0.15) -> Tensor:
+    cos, own = _cosines(z1, z2)
+    logits = cos / temperature
+    return F.relu(logits.masked_fill(own, -torch.inf).logsumexp(dim=1) - logits.diagonal()).mean()
+
+
+def arccon(z1: Tensor, z2: Tensor, temperature: Number = 0.05, angle: float = math.pi / 18) -> Tensor:
+    cos, own = _cosines(z1, z2)
+    enlarged = torch.cos(_angle(cos.diagonal()) + angle)
+    logits = torch.where(own, enlarged.unsqueeze(1), cos) / temperature
+    return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
+
+
+def _angle(cos: Tensor) -> Tensor:
+    return torch.arccos(cos.clamp(-1 + 1e-7, 1 - 1e-7))
+
+
+def debiased(z1: Tensor, z2: Tensor, temperature: float = 0.5, prior: float = 0.1) -> Tensor:
+    z = _stacked(z1, z2)
+    own = _eye(len(z), z)
+    powers = torch.exp(z @ z.T / temperature).masked_fill(own | own.roll(len(z1), 0), 0)
+    positive = torch.exp((z[: len(z1)] * z[len(z1) :]).sum(dim=1) / temperature).repeat(2)  # (2N,)
+    count = len(z) - 2
+    others = (powers.sum(dim=1) - prior * count * positive) / (1 - prior)
+    others = others.clamp_min(count * math.exp(-1 / temperature))
+    return -torch.log(positive / (positive + others)).mean()
+
+
+def geodesic(z1: Tensor, z2: Tensor, temperature: Number = 0.1) -> Tensor:
+    z = _stacked(z1, z2)
+    logits = (-_angle(z @ z.T) / temperature).masked_fill(_eye(len(z), z), -torch.inf)
+    return F.cross_entropy(logits, torch.arange(len(z), device=z.device).roll(len(z1)))
+
+
+def hyperbolic(
+    z1: Tensor, z2: Tensor, temperature: Number = 0.1, curvature: float = 1.0, weight: float = 0.1, longest: float = 2.3
+) -> Tensor:
+    root = math.sqrt(curvature)
+
+    def in_ball(z: Tensor) -> Tensor:
+        norm: Tensor = z.norm(dim=1, keepdim=True)
+        return torch.tanh(root * norm.clamp_max(longest)) * z / (root * norm)
+
+    x, y = in_ball(z1), in_ball(z2)
+    squares = x.square().sum(dim=1), y.square().sum(dim=1)
+    apart = squares[0].unsqueeze(1) + squares[1] - 2 * x @ y.T
+    room = (1 - curvature * squares[0]).unsqueeze(1) * (1 - curvature * squares[1])
+    logits = -torch.acosh(1 + (2 * curvature * apart / room).clamp_min(1e-6)) / root / temperature
+    return infonce(z1, z2, temperature) + weight * F.cross_entropy(logits, torch.arange(len(z1), device=z1.device))
+
+
+def mixup(z1: Tensor, z2: Tensor, temperature: Number = 0.05, mix: float = 0.2) -> Tensor:
+    """InfoNCE with one more negative, mixed from the two hardest."""
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    cos = x @ y.T
+    hardest = cos.detach().masked_fill(_eye(len(x), x), -torch.inf).topk(2, dim=1).indices  # (N, 2)
+    mixed = mix * y[hardest[:, 0]].detach() + (1 - mix) * y[hardest[:, 1]].detach()
+    logits = torch.cat([cos, (x * mixed).sum(dim=1, keepdim=True)], dim=1) / temperature
+    return F.cross_entropy(logits, torch.arange(len(x), device=x.device))
+
+
+def mpt(z1: Tensor, z2: Tensor, margin: float = 0.23) -> Tensor:
+    cos, own = _cosines(z1, z2)
+    return F.relu(margin - cos.diagonal() + cos.masked_fill(own, -torch.inf).amax(dim=1)).mean()
+
+
+def mat(z1: Tensor, z2: Tensor, margin: float = 0.15 * math.pi) -> Tensor:
+    cos, own = _cosines(z1, z2)
+    angles = _angle(cos)
+    return F.relu(angles.diagonal() - angles.masked_fill(own, torch.inf).amin(dim=1) + margin).mean()
+
+
+def mhe(z1: Tensor, z2: Tensor, weight: float = 10.0) -> Tensor:
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    return (x - y).square().sum(dim=1).mean() + weight * _uniformity(x, x, 1.0)
+
+
+def mhs(z1: Tensor, z2: Tensor, weight: float = 1.0) -> Tensor:
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    distances = (2 - 2 * x @ x.T).clamp_min(1e-12).sqrt()
+    nearest = distances.masked_fill(_eye(len(x), x), torch.inf).min(dim=1).values
+    return ((x - y).square().sum(dim=1) - weight * nearest).mean()
+
+
+def dhel(z1: Tensor, z2: Tensor, temperature: Number = 0.3) -> Tensor:
+    x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
+    energy = (x @ x.T / temperature).masked_fill(_eye(len(x), x), -torch.inf).logsumexp(dim=1)
+    return (energy - (x * y).sum(dim=1) / temperature).mean()
+
+
+def spectral(z1: Tensor, z2: Tensor) -> Tensor:
+    cos, own = _cosines(z1, z2)
+    return cos.masked_fill(own, 0).square().sum() / (len(cos) * (len(cos) - 1)) - 2 * cos.diagonal().mean()
+
+
+def _off_diagonal(matrix: Tensor) -> Tensor:
+    return matrix.masked_fill(_eye(len(matrix), matrix), 0)
+
+
+def barlow(z1: Tensor, z2: Tensor, weight: float = 0.0051) -> Tensor:
+    x, y = (F.batch_norm(z, None, None, training=True) for z in (z1, z2))
+    correlation = x.T @ y / len(z1)
+    return (correlation.diagonal() - 1).square().sum() + weight * _off_diagonal(correlation).square().sum()
+
+
+def vicreg(z1: Tensor, z2: Tensor, invariance: float = 25.0, variance: float = 25.0, covariance: float = 1.0) -> Tensor:
+    loss = invariance * F.mse_loss(z1, z2)
+    for z in (z1, z2):
+        loss = loss + variance * F.relu(1 - (z.var(dim=0) + 1e-4).sqrt()).mean() / 2
+        loss = loss + covariance * _off_diagonal(z.T.cov()).square().sum() / z.shape[1]
+    return loss

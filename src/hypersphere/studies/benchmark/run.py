@@ -1,0 +1,187 @@
+"""The benchmark of all objectives over all sizes: in turns, one process per cell, continued where it was left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from hypersphere.studies.benchmark.cases import LIMIT, OURS, PLAIN, Case
+from hypersphere.studies.benchmark.cells import FAILED, MEASURED, OVER_MEMORY, OVER_TIME, Cell, Cells
+from hypersphere.studies.benchmark.expectation import expected
+from hypersphere.studies.benchmark.limits import work
+from hypersphere.studies.benchmark.peers import peers_of
+from hypersphere.studies.benchmark.process import Job, Worker
+from hypersphere.studies.benchmark.worker import SHORT
+
+SLOW = 10.0  # seconds: a cell as slow as this is measured once
+WARM = 1.0  # seconds: the first turn of a quicker cell only warms up
+STARTING, RATE = 2.0, 4e10  # guesses for the time that is left: seconds to start a worker, operations per second
+GRACE = 1.0  # seconds a turn may last beyond the limit
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be measured. ``pythons``: the peers that take part and the interpreter each runs under."""
+
+    cases: Sequence[Case]
+    sizes: Sequence[int]
+    dim: int
+    threads: int
+    repeats: int
+    max_bytes: int
+    max_seconds: float
+    pythons: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def contestants(self) -> dict[str, list[str]]:
+        """By case: ours first, then the limit, the plain form and the peers, where there are such."""
+        found = {}
+        for case in self.cases:
+            limit = [LIMIT] if work(case.create(self.dim), self.dim).products else []
+            plain = [PLAIN] if case.plain else []
+            found[case.label] = [OURS, *limit, *plain, *(p for p in peers_of(case.label) if p in self.pythons)]
+        return found
+
+    def groups(self) -> Iterator[tuple[str, int]]:
+        """Small sizes of all cases first, so that what comes later can be foreseen."""
+        for size in sorted(self.sizes):
+            for case in self.cases:
+                yield case.label, size
+
+
+@dataclass(frozen=True)
+class Moment:
+    """How far it has come."""
+
+    objective: str
+    by: str
+    size: int
+    done: int  # cells
+    cells: int
+    spent: float  # seconds
+    left: float
+
+
+class Benchmark:
+    """Measures the cells of a plan that are not there yet."""
+
+    def __init__(self, plan: Plan, cells: Cells) -> None:
+        self.plan, self.cells = plan, cells
+        self._began = time.time()
+        self._round = 0
+
+    def pending(self, label: str, size: int) -> list[str]:
+        return [by for by in self.plan.contestants[label] if not self._done(self.cells.get(label, by, size))]
+
+    def _limit(self, status: str) -> float:
+        return self.plan.max_bytes if status == OVER_MEMORY else self.plan.max_seconds
+
+    def _done(self, cell: Cell) -> bool:
+        if cell.status in (OVER_MEMORY, OVER_TIME):  # worth another try under a wider limit
+            return cell.limit is not None and cell.limit >= self._limit(cell.status)
+        return cell.status == MEASURED and self._missing(cell) == 0
+
+    def _missing(self, cell: Cell) -> int:
+        """Rounds it still has to take part in."""
+        if any(seconds >= SLOW for seconds in cell.rounds.values()):
+            return 0
+        return max(self.plan.repeats - len(cell.rounds), 0)
+
+    def run(self, report: Callable[[Moment], None]) -> None:
+        for label, size in self.plan.groups():
+            if self.pending(label, size):
+                self._measure(label, size, report)
+
+    def _measure(self, label: str, size: int, report: Callable[[Moment], None]) -> None:
+        """One objective at one size: all who are missing, in turns, and ours beside them."""
+        trying = []
+        for by in self.pending(label, size):
+            beyond = self._beyond(label, by, size)
+            if beyond is None:
+                trying.append(by)
+            else:
+                self.cells.keep(beyond)
+        if trying and OURS not in trying and self.cells.get(label, OURS, size).status == MEASURED:
+            trying.insert(0, OURS)
+        with ExitStack() as stack:
+            workers = {by: stack.enter_context(self._worker(label, by, size)) for by in trying}
+            for by in trying:
+                report(self._moment(label, by, size))
+                answer = workers[by].ready()
+                if "ready" in answer:
+                    cell = self.cells.get(label, by, size)
+                    # Known from here on, on disk with its first turn; what was beyond a limit starts anew.
+                    fresh = cell if cell.status == MEASURED else Cell(label, by, size)
+                    self.cells.know(replace(fresh, version=answer["version"]))
+                else:
+                    self._drop(workers, label, by, size, answer)
+            self._rounds(workers, label, size, report)
+
+    def _rounds(self, workers: dict[str, Worker], label: str, size: int, report: Callable[[Moment], None]) -> None:
+        warming = True
+        while workers and (warming or any(self._missing(self.cells.get(label, by, size)) for by in workers)):
+            self._round += 1
+            name = f"{self._began:.0f}.{self._round}"
+            for by in list(workers):
+                report(self._moment(label, by, size))
+                answer = workers[by].turn(self.plan.max_seconds + GRACE)
+                if "seconds" not in answer:
+                    self._drop(workers, label, by, size, answer)
+                    continue
+                cell = self.cells.get(label, by, size)
+                counts = not warming or answer["seconds"] >= WARM
+                rounds = {**cell.rounds, **({name: answer["seconds"]} if counts else {})}
+                self.cells.keep(replace(cell, rounds=rounds, bytes=answer.get("bytes", cell.bytes)))
+            warming = False
+
+    def _worker(self, label: str, by: str, size: int) -> Worker:
+        plan = self.plan
+        job = Job(label, by, size, plan.dim, plan.threads, plan.max_bytes)
+        return Worker(job, plan.pythons[by]) if by in plan.pythons else Worker(job)
+
+    def _drop(self, workers: dict[str, Worker], label: str, by: str, size: int, answer: Mapping[str, Any]) -> None:
+        """A cell that could not be measured, and why."""
+        workers.pop(by).close()
+        if "over" in answer:
+            status = OVER_MEMORY if answer["over"] == "memory" else OVER_TIME
+            self.cells.keep(Cell(label, by, size, status=status, limit=self._limit(status), note="tried"))
+        else:
+            self.cells.keep(Cell(label, by, size, status=FAILED, note=answer["failed"]))
+
+    def _beyond(self, label: str, by: str, size: int) -> Cell | None:
+        """The cell as one beyond a limit, if that is what smaller sizes say."""
+        smaller = [cell for cell in self.cells.of(label, by) if cell.size < size]
+        for cell in smaller:
+            if cell.status in (OVER_MEMORY, OVER_TIME) and self._done(cell):
+                note = f"as at N = {cell.size}"
+                return Cell(label, by, size, status=cell.status, limit=self._limit(cell.status), note=note)
+        # Memory is only known to grow at least linearly; a wrong guess costs little, since the limit is enforced.
+        memory = expected([(c.size, c.bytes) for c in smaller if c.bytes is not None], size, alone=1.0)
+        seconds = expected([(c.size, c.seconds) for c in smaller if c.seconds is not None], size)
+        for status, foreseen in ((OVER_MEMORY, memory), (OVER_TIME, seconds)):
+            if foreseen is not None and foreseen > self._limit(status):
+                limit = self._limit(status)
+                return Cell(label, by, size, status=status, limit=limit, expected=foreseen, note="not tried")
+        return None
+
+    def _moment(self, label: str, by: str, size: int) -> Moment:
+        groups = list(self.plan.groups())
+        total = sum(len(self.plan.contestants[each]) for each, _ in groups)
+        open_cells = [(each, other, n) for each, n in groups for other in self.pending(each, n)]
+        left = sum(self._cost(*cell) for cell in open_cells)
+        return Moment(label, by, size, total - len(open_cells), total, time.time() - self._began, left)
+
+    def _cost(self, label: str, by: str, size: int) -> float:
+        """Seconds a cell is going to take, roughly."""
+        if by not in (OURS, LIMIT) and 12 * size**2 > self.plan.max_bytes:
+            return 0.0
+        known = [(c.size, c.seconds) for c in self.cells.of(label, by) if c.seconds is not None]
+        once = expected(known, size) or 1e-3 + 6 * size**2 * self.plan.dim / RATE
+        if once > self.plan.max_seconds:
+            return 0.0
+        missing = self._missing(self.cells.get(label, by, size))
+        return STARTING + (once if once >= SLOW else (1 + missing) * max(once, SHORT))

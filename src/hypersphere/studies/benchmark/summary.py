@@ -1,0 +1,167 @@
+"""The cells of a benchmark as tables, CSV, JSON and the panels of a chart."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hypersphere.figures import Curve, GrowthPanel
+from hypersphere.report import markdown_table
+from hypersphere.studies.benchmark import quantities
+from hypersphere.studies.benchmark.cases import LIMIT, OURS, PLAIN
+from hypersphere.studies.benchmark.cells import FAILED, MEASURED, OVER_MEMORY, OVER_TIME, Cell, Cells, ratio
+
+Row = dict[str, Any]
+ORDER = (OURS, LIMIT, PLAIN)  # then the peers
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under a title; the first two columns are the objective and who computes it."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything a folder of cells has to say. ``about``: what it was measured on, and with; ``absent``: peers that
+    did not take part, and why."""
+
+    cells: Cells
+    about: Mapping[str, Any]
+    absent: Mapping[str, str]
+
+    def contestants(self, objective: str) -> list[str]:
+        found = self.cells.contestants(objective)
+        return [*(by for by in ORDER if by in found), *sorted(by for by in found if by not in ORDER)]
+
+    def objectives(self) -> list[str]:
+        return sorted(self.cells.objectives())
+
+    def rows(self) -> list[Row]:
+        """One for each cell, plain numbers."""
+        found = []
+        for objective in self.objectives():
+            for by in self.contestants(objective):
+                for cell in self.cells.of(objective, by):
+                    ours = self.cells.get(objective, OURS, cell.size)
+                    found.append(
+                        {
+                            "objective": objective,
+                            "by": by,
+                            "size": cell.size,
+                            "status": cell.status,
+                            "seconds": cell.seconds,
+                            "bytes": cell.bytes,
+                            "ours_to_this_seconds": ratio(ours, cell),
+                            "ours_to_this_bytes": ours.bytes / cell.bytes if ours.bytes and cell.bytes else None,
+                            "rounds": len(cell.rounds),
+                            "limit": cell.limit,
+                            "expected": cell.expected,
+                            "note": cell.note,
+                            "version": cell.version,
+                        }
+                    )
+        return found
+
+    def as_json(self) -> str:
+        return json.dumps({**self.about, "absent": dict(self.absent), "cells": self.rows()}, indent=1) + "\n"
+
+    def as_csv(self) -> str:
+        rows = self.rows()
+        written = io.StringIO()
+        writer = csv.DictWriter(written, list(rows[0]) if rows else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return written.getvalue()
+
+    def tables(self) -> list[Table]:
+        """Time, hypersphere's time divided by the others', memory: objectives down, sizes across."""
+        return [
+            self._table("Time of one forward and backward", lambda cell: quantities.seconds(cell.seconds), ()),
+            self._table("Time of hypersphere divided by theirs (below 1: hypersphere is faster)", self._ratio, (OURS,)),
+            self._table("Peak memory above the inputs", lambda cell: quantities.size(cell.bytes), (LIMIT,)),
+        ]
+
+    def _ratio(self, cell: Cell) -> str:
+        return quantities.ratio(ratio(self.cells.get(cell.objective, OURS, cell.size), cell))
+
+    def _table(self, title: str, show: Callable[[Cell], str], without: Sequence[str]) -> Table:
+        sizes = self.cells.sizes()
+        rows = []
+        for objective in self.objectives():
+            shown = ""
+            for by in self.contestants(objective):
+                if by not in without:
+                    known = {cell.size: cell for cell in self.cells.of(objective, by)}
+                    values = [_or_why(known[n], show) if n in known else "" for n in sizes]
+                    rows.append([objective if shown != objective else "", by, *values])
+                    shown = objective
+        return Table(title, ["objective", "by", *map(str, sizes)], rows)
+
+    def notes(self) -> list[str]:
+        """What a reader of the tables must know."""
+        on = self.about["machine"]
+        found = [
+            f"D = {self.about['dim']}, {on['dtype']}, {on['threads']} thread{'s' * (on['threads'] > 1)} of "
+            f"{on['processor']}, torch {on['torch']}; fastest of rounds taken in turns.",
+            "limit: the matrix products the objective cannot do without, and nothing else.",
+        ]
+        cells = self.cells.all()
+        versions = sorted({f"{cell.by} {cell.version}" for cell in cells if cell.version and cell.by not in ORDER})
+        found += [f"peers: {'; '.join(versions)}."] if versions else []
+        for status, sign, unit in ((OVER_MEMORY, "> mem", "bytes"), (OVER_TIME, "> time", "seconds")):
+            limits = {cell.limit for cell in cells if cell.status == status and cell.limit is not None}
+            if limits:
+                words = " or ".join(_limit(each, unit) for each in sorted(limits))
+                found.append(f"{sign}: needs more than {words}; tried, or foreseen from smaller sizes (see the CSV).")
+        found += [f"{c.objective} by {c.by} at N = {c.size} failed: {c.note}" for c in cells if c.status == FAILED]
+        found += [f"{peer} did not take part: {why}." for peer, why in self.absent.items()]
+        return found
+
+    def as_markdown(self) -> str:
+        parts = ["# Objectives: time and memory against the batch size"]
+        for table in self.tables():
+            parts += [f"## {table.title}", markdown_table(table.header, table.rows)]
+        return "\n\n".join([*parts, "\n".join(f"- {note}" for note in self.notes())]) + "\n"
+
+    def panels(self) -> list[GrowthPanel]:
+        """For each objective its time, that of the others divided by ours, and its memory against the size."""
+        return [
+            GrowthPanel(
+                objective,
+                self._curves(objective, lambda cell: cell.seconds),
+                self._curves(objective, self._to_ours),
+                self._curves(objective, lambda cell: cell.bytes),
+            )
+            for objective in self.objectives()
+        ]
+
+    def _to_ours(self, cell: Cell) -> float | None:
+        return ratio(cell, self.cells.get(cell.objective, OURS, cell.size))
+
+    def _curves(self, objective: str, value: Callable[[Cell], float | None]) -> list[Curve]:
+        found = []
+        for by in self.contestants(objective):
+            points = [(cell.size, value(cell)) for cell in self.cells.of(objective, by)]
+            beyond = [cell.size for cell in self.cells.of(objective, by) if cell.status in (OVER_MEMORY, OVER_TIME)]
+            measured = [(n, v) for n, v in points if v]
+            if measured:
+                found.append(Curve(by, measured, min(beyond, default=None)))
+        return found
+
+
+def _or_why(cell: Cell, show: Callable[[Cell], str]) -> str:
+    if cell.status == MEASURED:
+        return show(cell)
+    return {OVER_MEMORY: "> mem", OVER_TIME: "> time", FAILED: "failed"}[cell.status]
+
+
+def _limit(value: float, unit: str) -> str:
+    return quantities.size(value) if unit == "bytes" else f"{value:g} s"

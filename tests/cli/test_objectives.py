@@ -1,0 +1,114 @@
+"""``hypersphere objectives``: the table, one objective, and what is said about a name that does not exist."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from hypersphere.cli.app import app
+from hypersphere.cli.description import describe, sections
+from hypersphere.objectives import list_objectives, list_presets
+
+runner = CliRunner()
+
+
+def test_the_table_has_a_line_for_every_objective() -> None:
+    done = runner.invoke(app, ["objectives"])
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["name", *list_objectives()]
+    assert "margin=0.45" in next(line for line in lines if line.startswith("met "))
+
+
+def test_on_a_terminal_the_table_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"COLUMNS": "80", "FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    done = runner.invoke(app, ["objectives"])
+    assert done.exit_code == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert len(done.stdout.splitlines()) > len(list_objectives())
+
+
+def test_one_objective_is_told_in_full() -> None:
+    said = runner.invoke(app, ["objectives", "infonce"]).stdout
+    assert "L_i = -log( e^{s_ii/τ} / Σ_j e^{s_ij/τ} )" in said
+    assert "temperature  0.05   a number above 0, may be learned" in said
+    assert "Nie et al. 2023, Eq. 1" in said
+    assert "Use it when in doubt" in said
+    assert "ntxent adds the anchor's own view to the denominator" in said
+    assert "symmetric=True, learnable=True" in said  # open_clip's preset
+
+
+def test_a_required_setting_and_the_components_are_shown() -> None:
+    assert "num_classes  required  a whole number at least 1" in runner.invoke(app, ["objectives", "cloa"]).stdout
+    assert "margin(margin=0.3)" in runner.invoke(app, ["objectives", "paradigm"]).stdout
+
+
+@pytest.mark.parametrize("name", list_objectives())
+def test_every_objective_says_what_it_is_when_to_use_it_and_where_it_comes_from(name: str) -> None:
+    of = describe(name)
+    assert all([of.summary, of.formula, of.use.startswith("Use it"), of.paper, of.relations])
+    assert "``" not in of.formula + of.use + of.relations
+    assert ">>>" not in of.formula + of.relations
+    assert set(of.presets) == {preset for preset, objective in list_presets() if objective == name}
+    said = runner.invoke(app, ["objectives", name])
+    assert said.exit_code == 0
+    assert of.summary in " ".join(said.stdout.split())
+
+
+def test_a_docstring_of_one_line_is_enough() -> None:
+    assert sections("Squared hinge.") == {"formula": "", "source": "", "use": "", "relations": ""}
+
+
+def test_json_is_for_machines() -> None:
+    found = json.loads(runner.invoke(app, ["objectives", "--json"]).stdout)
+    assert [each["name"] for each in found] == list_objectives()
+    met = json.loads(runner.invoke(app, ["objectives", "met", "--json"]).stdout)
+    assert met == next(each for each in found if each["name"] == "met")
+    (margin, *_) = met["parameters"]
+    assert (margin["name"], margin["default"], margin["allowed"]) == ("margin", 0.45, "a number at least 0")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["objectives", "infonec"], "There is no objective 'infonec'; did you mean 'infonce'?"),
+        (["objectives", "MET"], "There is no objective 'MET'; did you mean 'met'?"),
+        (["objectives", "zzzz"], "There is no objective 'zzzz'; 'hypersphere objectives' lists those there are."),
+        (["objectives", "--bogus"], "No such option: --bogus"),
+        (["objectivs"], "No such command 'objectivs'"),
+        (["benchmark", "objectives", "--sizes", "4,x"], "not '4,x'."),
+        (["benchmark", "objectives", "--sizes", ","], "not ','."),
+        (["benchmark", "objectives", "--dim", "one"], "Invalid value for '--dim'"),
+        (["benchmark", "objectives", "--repeats", "0"], "Invalid value for '--repeats'"),
+        (["benchmark", "objectives", "--only", "infonec"], "did you mean 'infonce'?"),
+        (["benchmark", "objectives", "--max-gb", "0"], "--max-gb must be above 0, not 0."),
+        (["benchmark", "objectives", "--max-seconds", "nan"], "--max-seconds must be above 0, not nan."),
+        (["benchmark", "objectives", "--lightly-python", "nowhere"], "There is no Python at nowhere"),
+        (["benchmark", "objectives", "--out", __file__], "cannot be the folder of the results"),
+        (["benchmark", "objectives", "--json", "/", "--out", "OUT"], "/ is a folder"),
+    ],
+    ids=lambda value: " ".join(value[:-1]) if isinstance(value, list) else "",
+)
+def test_bad_input_gets_one_sentence_and_exit_code_2(given: list[str], said: str, tmp_path: object) -> None:
+    done = runner.invoke(app, [str(tmp_path) if word == "OUT" else word for word in given])
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [[], ["objectives"], ["benchmark"], ["benchmark", "objectives"]])
+def test_every_command_helps_with_an_example(command: list[str]) -> None:
+    done = runner.invoke(app, [*command, "--help"])
+    assert done.exit_code == 0
+    assert "Example: hypersphere" in done.stdout
+
+
+@pytest.mark.parametrize("command", [[], ["benchmark"]])
+def test_a_group_alone_shows_its_help(command: list[str]) -> None:
+    done = runner.invoke(app, command)
+    assert done.exit_code == 0
+    assert "Commands:" in done.stdout
