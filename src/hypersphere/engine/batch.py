@@ -109,7 +109,7 @@ def turns(objective: Evaluable, batch: Batch) -> list[Turn]:
 def check(z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None) -> None:
     """One clear sentence for input that cannot be two views of a batch."""
     for name, z in (("z1", z1), ("z2", z2), ("negatives", negatives)):
-        if z is not None and not isinstance(z, Tensor):
+        if not isinstance(z, Tensor) and (z is not None or name != "negatives"):
             raise ValueError(f"{name} must be a tensor, not {type(z).__name__}")
         if z is not None and (z.ndim != 2 or z.shape[1] == 0):
             raise ValueError(f"{name} must be a matrix, one embedding per row, not of shape {tuple(z.shape)}")
@@ -126,6 +126,8 @@ def check(z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | Non
         raise ValueError(f"labels must be a tensor of {len(z1)} whole numbers, one per row, not {found}")
     if labels is not None and (labels.is_floating_point() or labels.is_complex()):
         raise ValueError(f"labels must be whole numbers (-1: unlabelled), not {labels.dtype}")
+    if labels is not None and labels.device != z1.device:
+        raise ValueError(f"labels are on {labels.device} but z1 is on {z1.device}")
 
 
 def assemble(
@@ -144,6 +146,7 @@ def assemble(
         dtype = torch.promote_types(torch.promote_types(z1.dtype, z2.dtype), negatives.dtype)
         named = ((z1, "z1"), (z2, "z2"), (negatives, "negatives"))
         pairs = [_mapped(objective, z.to(dtype), name) for z, name in named]
+        labels = None if labels is None else labels.long()
     except ValueError as error:
         problem = error
     if world_size(objective.gather) == 1:
@@ -152,10 +155,10 @@ def assemble(
         share, extra = Share((len(z1),), 0), Share((len(pairs[2][0]),), 0)
         local = tuple(h for h, _ in pairs)
     else:
-        share, extra = _agree(problem, z1, labels, negatives)
+        share, extra = _agree(problem, z1, labels, negatives, pairs[0][0].dtype if pairs else torch.float32)
         local = tuple(gather_rows(h.detach(), s) for (h, _), s in zip(pairs, (share, share, extra), strict=True))
         if labels is not None:
-            labels = gather_rows(labels.to(torch.int64), share)
+            labels = gather_rows(labels, share)
     if share.total < 2:
         raise ValueError(f"a batch needs at least two instances to have negatives; this one has {share.total}")
     return Batch((local[0], local[1], local[2]), labels, share, extra), [inverse for _, inverse in pairs]
@@ -171,21 +174,21 @@ def _mapped(objective: Rowwise, z: Tensor, name: str) -> tuple[Tensor, Tensor]:
 
 
 def _agree(
-    problem: ValueError | None, z1: Tensor, labels: Tensor | None, negatives: Tensor | None
+    problem: ValueError | None, z1: Tensor, labels: Tensor | None, negatives: Tensor | None, dtype: torch.dtype
 ) -> tuple[Share, Share]:
     """Sizes of all processes; an error anywhere, or views that do not fit together, is an error everywhere."""
     if problem:
-        numbers = [1, 0, 0, 0, 0]
+        numbers = [1, 0, 0, 0, 0, 0]
     else:
         assert negatives is not None
-        numbers = [0, len(z1), len(negatives), z1.shape[1], int(labels is not None)]
+        numbers = [0, len(z1), len(negatives), z1.shape[1], int(labels is not None), dtype.itemsize]
     everybody = exchange(numbers, z1.device if isinstance(z1, Tensor) else torch.device("cpu"))
     if problem:
         raise problem
     for rank, (failed, *_) in enumerate(everybody):
         if failed:
             raise ValueError(f"process {rank} was given bad input; see its own error")
-    for place, what in ((3, "dimension of embeddings"), (4, "presence of labels")):
+    for place, what in ((3, "dimension of embeddings"), (4, "presence of labels"), (5, "bytes of a number")):
         found = [each[place] for each in everybody]
         if len(set(found)) > 1:
             raise ValueError(f"processes differ in the {what}: {found}")

@@ -25,7 +25,8 @@ _forced_rows: ContextVar[int | None] = ContextVar("forced_rows", default=None)
 def dense() -> Iterator[None]:
     """Inside, every objective keeps its similarity matrices for backward, whatever the batch size.
 
-    For double backward on a large batch; memory grows with the square of the batch.
+    For double backward on a large batch; memory grows with the square of the batch. Objectives that gather from
+    several processes are always streamed.
     """
     token = _forced_rows.set(0)
     try:
@@ -68,7 +69,8 @@ def evaluate(
             batch, _ = assemble(objective, z1, z2, labels, negatives)
             found = finish(objective, [_dense_turn(objective, turn) for turn in turns(objective, batch)])
             return found if parts else {"loss": found["loss"]}
-        return stream(objective, z1, z2, labels, negatives, parts, forced or None)
+        streamed: Statistics = stream(objective, z1, z2, labels, negatives, parts, forced or None)
+        return streamed
 
 
 def evaluate_whole(objective: Whole, z1: Tensor, z2: Tensor, parts: bool = False) -> Statistics:
@@ -76,7 +78,8 @@ def evaluate_whole(objective: Whole, z1: Tensor, z2: Tensor, parts: bool = False
     device = z1.device.type if isinstance(z1, Tensor) else "cpu"
     with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
         if world_size(objective.gather) > 1:
-            return whole(objective, z1, z2, parts)
+            gathered: Statistics = whole(objective, z1, z2, parts)
+            return gathered
         batch, _ = assemble(objective, z1, z2, None, None)
         found = objective.features(batch.rows[0], batch.rows[1])
         return found if parts else {"loss": found["loss"]}

@@ -19,6 +19,7 @@ from hypersphere.engine.reduce import uniform_weight
 from hypersphere.engine.sweep import Plan, Target, Weights, slopes_of
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # the engine differentiates inside forward
 def stream(
     objective: Evaluable,
     z1: Tensor,
@@ -29,7 +30,7 @@ def stream(
     rows: int | None,
 ) -> Statistics:
     """The objective's numbers, computed in blocks of ``rows`` anchors (None: chosen from the shape)."""
-    plan = Plan(objective, labels, parts, rows, list(objective.parameters()))
+    plan = Plan(objective, labels, parts, rows, list(objective.parameters()), torch.is_grad_enabled())
     if objective.reduction == "none":
         if world_size(objective.gather) > 1:
             raise ValueError("reduction 'none' cannot be gathered: the weight of each anchor is not known in forward")
@@ -65,11 +66,23 @@ def _raw(
     return found
 
 
-def _needs_anywhere(needs: tuple[bool, ...], device: torch.device, processes: int) -> tuple[bool, ...]:
-    """Which of z1, z2, negatives need a gradient on any process: all of them take part in summing it up."""
-    if processes == 1:
-        return needs
-    return tuple(any(each) for each in zip(*exchange([int(need) for need in needs], device), strict=True))
+def _needs_anywhere(
+    plan: Plan, batch: Batch, needs: tuple[bool, ...], device: torch.device
+) -> tuple[tuple[bool, ...], bool]:
+    """Which of z1, z2, negatives, and whether any parameter, needs a gradient on any process: all take part in
+    summing it up."""
+    own = [plan.grad and need for need in (*needs[1:4], any(needs[4:]))]
+    if len(batch.share.sizes) > 1:
+        everybody = exchange([*map(int, own), int(plan.parts)], device)
+        if len({each[-1] for each in everybody}) > 1:
+            raise ValueError("some processes ask for the loss and others for its terms; all must ask for the same")
+        own = [any(each) for each in zip(*everybody, strict=True)][:-1]
+    return tuple(own[:3]), own[3]
+
+
+def _keep_slopes(ctx: Any, slopes: list[list[Tensor | None]]) -> None:
+    """Kept as autograd keeps tensors: freed by backward, refused a second time."""
+    ctx.save_for_backward(*(slope for each in slopes for slope in each))
 
 
 def _refuse_double_backward() -> None:
@@ -88,8 +101,8 @@ class _Reduced(torch.autograd.Function):
         ctx: Any, plan: Plan, z1: Tensor, z2: Tensor, negatives: Tensor | None, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
         batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
-        needs = _needs_anywhere(ctx.needs_input_grad[1:4], z1.device, len(batch.share.sizes))
-        wants = any(needs) or any(ctx.needs_input_grad)
+        needs, of_parameters = _needs_anywhere(plan, batch, ctx.needs_input_grad, z1.device)
+        wants = any(needs) or of_parameters
         if not wants:
             values, targets = plan.finish(plan.everybody(batch, plan.sweep(batch, []))), list[Target]()
         elif not plan.objective.coupled and not plan.parts:
@@ -100,15 +113,16 @@ class _Reduced(torch.autograd.Function):
             values, targets = _coupled(plan, batch, needs)
         plan.names = list(values)
         raw = [_raw(plan.objective, batch, target, inverse, [z1, z2, negatives]) for target in targets]
-        ctx.slopes = [[*rows, *target.parameters] for rows, target in zip(raw, targets, strict=True)]
+        _keep_slopes(ctx, [[*rows, *target.parameters] for rows, target in zip(raw, targets, strict=True)])
         return tuple(value.detach() for value in values.values())
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_double_backward()
-        total: list[Tensor | None] = [None] * len(ctx.slopes[0])
-        for weight, slopes in zip(upstream, ctx.slopes, strict=True):
-            for place, slope in enumerate(slopes):
+        width = len(ctx.saved_tensors) // len(upstream)
+        total: list[Tensor | None] = [None] * width
+        for number, weight in enumerate(upstream):
+            for place, slope in enumerate(ctx.saved_tensors[number * width : (number + 1) * width]):
                 if slope is not None:
                     found, scaled = total[place], slope * weight
                     total[place] = scaled if found is None else found + scaled
@@ -202,7 +216,8 @@ class _PerAnchor(torch.autograd.Function):
         target = plan.target(batch, weights, ctx.needs_input_grad[1:4])
         with torch.autocast(z1.device.type, enabled=False):
             plan.sweep(batch, [target])
-        return (None, *_raw(plan.objective, batch, target, inverse, [z1, z2, negatives]), *target.parameters)
+            raw = _raw(plan.objective, batch, target, inverse, [z1, z2, negatives])
+        return (None, *raw, *target.parameters)
 
 
 class _Whole(_Reduced):
@@ -210,27 +225,31 @@ class _Whole(_Reduced):
 
     @staticmethod
     def forward(  # type: ignore[override]
-        ctx: Any, objective: Whole, names: list[str], parts: bool, z1: Tensor, z2: Tensor, *parameters: Tensor
+        ctx: Any, objective: Whole, names: list[str], flags: tuple[bool, bool], z1: Tensor, z2: Tensor, *own: Tensor
     ) -> tuple[Tensor, ...]:
+        parts, grad = flags
         batch, _ = assemble(objective, z1, z2, None, None)
-        wants = any(ctx.needs_input_grad)
+        wants = grad and any(ctx.needs_input_grad)
         with torch.set_grad_enabled(wants):
             leaves = [rows.detach().requires_grad_(wants) for rows in batch.rows[:2]]
             values = objective.features(*leaves)
         if not parts:
             values = {"loss": values["loss"]}
         names.extend(values)
-        ctx.slopes = []
+        found: list[list[Tensor | None]] = []
         for value in values.values() if wants else ():
             slopes = slopes_of(value if value.requires_grad else None, [*leaves, *objective.parameters()], retain=True)
             # Every process has computed the whole: its own rows' part, and the parameters' as it is.
             rows = [None if s is None else batch.share.own(s) * len(batch.share.sizes) for s in slopes[:2]]
-            ctx.slopes.append([None, None, *rows, *slopes[2:]])
+            found.append([None, None, *rows, *slopes[2:]])
+        _keep_slopes(ctx, found)
         return tuple(value.detach() for value in values.values())
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def whole(objective: Whole, z1: Tensor, z2: Tensor, parts: bool) -> Statistics:
     """The numbers of an objective that sees the rows of all processes at once."""
     names: list[str] = []
-    values = _Whole.apply(objective, names, parts, z1, z2, *objective.parameters())  # type: ignore[no-untyped-call]
+    flags = parts, torch.is_grad_enabled()
+    values = _Whole.apply(objective, names, flags, z1, z2, *objective.parameters())  # type: ignore[no-untyped-call]
     return dict(zip(names, values, strict=True))

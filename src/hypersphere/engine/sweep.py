@@ -59,11 +59,13 @@ class Plan:
     parts: bool
     block_rows: int | None
     parameters: list[torch.nn.Parameter]
+    grad: bool  # whether anything is to be differentiated at all
     names: list[str] = field(default_factory=list)
 
     def target(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> Target:
         rows = [torch.zeros_like(h) if need else None for h, need in zip(batch.rows, needs, strict=False)]
-        return Target(weights, rows, [torch.zeros_like(parameter) for parameter in self.parameters])
+        exact = [torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32)) for p in self.parameters]
+        return Target(weights, rows, exact)
 
     def sweep(self, batch: Batch, targets: list[Target]) -> list[Statistics]:
         """Visits all of this process's anchors once; adds to the targets' gradients; statistics by turn."""
@@ -108,7 +110,7 @@ class Plan:
                 inside = slice(strip.start - block.start, strip.stop - block.start)
                 strips = [matrix[inside] for matrix in matrices]
                 out, leaves = self._graph(turn, strip, strips, context, bool(targets), once=len(targets) < 2)
-                found.append({name: value.detach() for name, value in out.items()})
+                found.append({name: value.detach().clone() for name, value in out.items()})  # not a view of the block
                 local = slice(strip.start - start, strip.stop - start)
                 for number, target in enumerate(targets):
                     last = number == len(targets) - 1

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.engine import Anchors, Statistics
+from hypersphere.engine.processes import exchange, world_size
 from hypersphere.geometry import unit
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.registry import as_objective, register
-from hypersphere.objectives.settings import anything, number
+from hypersphere.objectives.settings import Setting, anything, number
 
 
 def orthonormal_anchors(num_classes: int, dim: int, seed: int) -> Tensor:
@@ -45,7 +46,7 @@ class AnchorRegression(PairwiseObjective):
         assert labels is not None
         known = labels < len(self.directions)
         labelled = (labels >= 0) & known
-        directions = unit(self.directions.to(anchors.rows))  # orthonormal to the last digit in any precision
+        directions = unit(self.directions.to(anchors.rows))  # of length 1 in the precision at hand
         chosen = directions[torch.where(labelled, labels, 0)]
         distance = torch.where(labelled, 1 - (anchors.rows * chosen).sum(dim=1), 0)
         return {"distance": distance, "labelled": labelled.to(distance), "unknown": (~known).to(distance)}
@@ -79,6 +80,7 @@ class CLOA(Objective):
     """
 
     source = "Li & Pimentel-Alarcón 2024, Eq. 2"
+    final = ("base", "num_classes", "dim", "seed")
     reductions = ("mean",)  # of the anchors' term; the base keeps its own
     base: Any = anything(default="infonce")
     num_classes: int = number(at_least=1, whole=True)
@@ -89,11 +91,19 @@ class CLOA(Objective):
     def build(self) -> None:
         if self.num_classes > self.dim:
             raise ValueError(f"cloa cannot have {self.num_classes} orthonormal anchors in {self.dim} dimensions")
-        self.base: nn.Module = as_objective(self.base, "cloa's base", gather=self.gather)
+        self.base: nn.Module = as_objective(self.base, "cloa's base", gather=self.gather, **self.passed_on())
         if isinstance(self.base, Objective) and self.base.gather != self.gather:
             raise ValueError(f"cloa has gather={self.gather} but its base {self.base!r} has not")
         directions = orthonormal_anchors(self.num_classes, self.dim, self.seed)
         self.regression = AnchorRegression(directions, gather=self.gather)
+
+    def _learn(self, settings: dict[str, Setting]) -> None:
+        """What is learned is the base's."""
+
+    def follow(self) -> None:
+        self.regression.gather = self.gather
+        if isinstance(self.base, Objective):
+            self.base.gather = self.gather
 
     @property
     def raw_rows(self) -> bool:
@@ -107,6 +117,10 @@ class CLOA(Objective):
     def evaluate(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
     ) -> Statistics:
+        if world_size(self.gather) > 1:
+            given = [each[0] for each in exchange([int(labels is not None)], z1.device)]
+            if len(set(given)) > 1:
+                raise ValueError(f"processes differ in the presence of labels: {given}")
         if isinstance(self.base, Objective):
             found = self.base.evaluate(z1, z2, labels, negatives, parts)
         elif negatives is None:

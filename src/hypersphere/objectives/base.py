@@ -49,6 +49,7 @@ class Objective(nn.Module):
     """
 
     name: ClassVar[str] = "objective"
+    final: ClassVar[tuple[str, ...]] = ()  # settings that cannot be changed later
     source: ClassVar[str] = ""  # paper and equation
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
     raw_rows: ClassVar[Any] = False  # True: works on raw features, so huge rows may overflow
@@ -73,14 +74,34 @@ class Objective(nn.Module):
             if value is REQUIRED:
                 raise ValueError(f"{self.name} needs {name}: {setting.allowed()}")
             setattr(self, name, value)
-        if self.reduction not in self.reductions:
-            raise ValueError(
-                f"{self.name} has no reduction {self.reduction!r}, only {' or '.join(map(repr, self.reductions))}: "
-                "its anchors are coupled, so the loss is not a list of independent numbers"
-            )
+        self._check_reduction()
+        self._given = set(given)
         self.check()
         self._learn(settings)
         self.build()
+        self._ready = True
+
+    def _check_reduction(self) -> None:
+        if self.reduction not in self.reductions:
+            raise ValueError(
+                f"{self.name} has no reduction {self.reduction!r}, only {' or '.join(map(repr, self.reductions))}: "
+                "its loss is not a list of independent numbers"
+            )
+
+    def recheck(self, changed: str) -> None:
+        """After a setting was changed: everything must fit together still, and inner objectives follow."""
+        if changed in ("learnable", *self.final):
+            raise ValueError(f"{self.name}'s {changed} is fixed when it is created; create a new one")
+        self._ready = False
+        try:
+            self._check_reduction()
+            self.check()
+            self.follow()
+        finally:
+            self._ready = True
+
+    def follow(self) -> None:
+        """Called when a setting was changed; for an objective made of others."""
 
     def _learn(self, settings: dict[str, Setting]) -> None:
         if self.learnable:
@@ -101,6 +122,10 @@ class Objective(nn.Module):
 
     def check(self) -> None:
         """Called when the settings are in place; for what concerns several of them."""
+
+    def passed_on(self) -> dict[str, Any]:
+        """Common settings that a wrapper hands to a base it creates."""
+        return {"learnable": True} if self.learnable else {}
 
     def build(self) -> None:
         """Called last; for an objective made of others."""
@@ -176,7 +201,16 @@ class PairwiseObjective(Objective):
         matrices = anchors.negatives[0] if isinstance(self.negatives, str) else anchors.negatives
         relatives = () if anchors.relatives is None else (anchors.relatives,)
         found = self.per_anchor(anchors.positive, matrices, anchors.mask, *relatives)
-        return {"loss": found} if isinstance(found, Tensor) else found
+        named = {"loss": found} if isinstance(found, Tensor) else found
+        for name, value in named.items():
+            if value.shape != anchors.positive.shape:
+                raise ValueError(
+                    f"{type(self).__name__}.per_anchor must return one number per anchor, of shape "
+                    f"{tuple(anchors.positive.shape)}; its {name!r} has shape {tuple(value.shape)}"
+                )
+        if "loss" not in named and not self.coupled:
+            raise ValueError(f"{type(self).__name__}.per_anchor names {', '.join(named)}, but no 'loss'")
+        return named
 
     rows: ClassVar[Any] = None
 
@@ -192,6 +226,9 @@ class PairwiseObjective(Objective):
     @property
     def reads(self) -> tuple[Read, ...]:
         reads: tuple[Any, ...] = (self.negatives,) if isinstance(self.negatives, str) else tuple(self.negatives)
+        for read in reads:
+            if read not in ("cross", "same", "other", "both"):
+                raise ValueError(f"{self.name}'s negatives must be 'cross', 'same', 'other' or 'both', not {read!r}")
         return reads
 
     @property

@@ -136,7 +136,7 @@ class UniformWeight(Component):
     name = "uniform"
 
     def __call__(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> Tensor:
-        return mask / count(mask).unsqueeze(1)
+        return mask.to(negatives) / count(mask).unsqueeze(1)
 
 
 @dataclass(frozen=True, repr=False)

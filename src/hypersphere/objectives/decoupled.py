@@ -9,6 +9,7 @@ from torch import Tensor
 
 from hypersphere.engine import Statistics, masked_logsumexp
 from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.objectives.hinge import hinge
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
 
@@ -66,9 +67,9 @@ class DCLPlus(PairwiseObjective):
     source = "Nie et al. 2023, Eq. 10"
     temperature: float = number(default=0.15, above=0, learnable=True)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
         scale = 1 / self.temperature
-        return torch.relu(masked_logsumexp(negatives, mask, scale) - positive * scale)
+        return hinge(-positive * scale, masked_logsumexp(negatives, mask, scale))
 
 
 @register("dclw")

@@ -25,12 +25,13 @@ def lorentz_rows(z: Tensor, curvature: float) -> Tensor:
     p, q the distance in the ball is arccosh(p_0 q_0 - p_1 q_1 - …)/√c.
     """
     root = curvature**0.5
-    largest = z.detach().abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(z.dtype).tiny)
-    scaled = z / largest
-    length = torch.linalg.vector_norm(scaled, dim=1, keepdim=True).clamp_min(1e-12)
-    norm = (length * largest).clamp(1e-12, LONGEST)
-    radius = torch.tanh(root * norm).clamp_max(1 - 1e-5)  # √c ‖x‖
-    inside = scaled * (radius / length)
+    scale = z.detach().abs().amax(dim=1, keepdim=True).clamp_min(1)  # so that squares of huge rows do not overflow
+    scaled = z / scale
+    length = torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    far = length * scale > 1e-6
+    safe = torch.where(far, length, 1)
+    radius = torch.where(far, torch.tanh(root * (safe * scale).clamp_max(LONGEST)).clamp_max(1 - 1e-5), root * length)
+    inside = scaled * torch.where(far, radius / safe, root)  # tanh(√c ‖z‖)/‖z‖ → √c at the centre
     return torch.cat([1 + radius**2, 2 * inside], dim=1) / (1 - radius**2)
 
 
@@ -71,7 +72,7 @@ class Hyperbolic(Objective):
 
     Source: Ge et al. 2023 (HCL); the weight is ours.
     Use it for data with a hierarchy: rows near the centre of the ball can be close to many others.
-    Relations: weight 0 is ``infonce``. The length of raw rows matters here, and only here.
+    Relations: weight 0 is ``infonce``. The length of raw rows matters here.
 
     >>> x = torch.eye(4, dtype=torch.float64)
     >>> round(Hyperbolic(temperature=1.0, weight=0.0)(x, x).item(), 6)
@@ -87,11 +88,18 @@ class Hyperbolic(Objective):
 
     def build(self) -> None:
         common: dict[str, Any] = {"reduction": self.reduction, "gather": self.gather, "learnable": self.learnable}
-        start = float(self.temperature)
+        start = float(torch.as_tensor(self.temperature).detach())
         self.sphere = InfoNCE(temperature=start, **common)
         self.ball = BallInfoNCE(temperature=start, curvature=self.curvature, **common)
         if self.learnable:  # one temperature for both
             self.sphere.log_temperature = self.ball.log_temperature = self.log_temperature
+
+    def follow(self) -> None:
+        for inner in (self.sphere, self.ball):
+            inner.reduction, inner.gather = self.reduction, self.gather
+            if not self.learnable:
+                inner.temperature = self.temperature
+        self.ball.curvature = self.curvature
 
     def evaluate(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool

@@ -132,14 +132,20 @@ class Debiased(PairwiseObjective):
     temperature: float = number(default=0.5, above=0, learnable=True)
     prior: float = number(default=0.1, at_least=0, below=1)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
         scale = 1 / self.temperature
         number_of = count(mask).to(positive)
         own, others = positive * scale, masked_logsumexp(negatives, mask, scale)
         # log(Σ - τ⁺ M p) without leaving logarithms; where it is not positive the floor decides.
         share = torch.exp((own + (self.prior * number_of).log() - others).clamp_max(0.0)) if self.prior else 0 * own
-        rest = others + torch.log1p(-share.clamp_max(1 - 1e-6)) - log1p(-self.prior)
-        return softplus(torch.maximum(rest, number_of.log() - scale) - own, threshold=50)
+        left = torch.where(share < 1, 1 - share, 1)
+        rest = torch.where(share < 1, others + left.log() - log1p(-self.prior), -torch.inf)
+        energy = torch.maximum(rest, number_of.log() - scale)
+        return {
+            "loss": softplus(energy - own, threshold=50),
+            "alignment": -own,
+            "energy": torch.logaddexp(energy, own),
+        }
 
 
 @register("geodesic")

@@ -13,7 +13,7 @@ from hypersphere.engine import Anchors, Read, Statistics
 from hypersphere.geometry import unit
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import as_objective, register
-from hypersphere.objectives.settings import anything, choice, flag, number
+from hypersphere.objectives.settings import Setting, anything, choice, flag, number
 
 
 @register("mixup")
@@ -37,26 +37,33 @@ class Mixup(PairwiseObjective):
     """
 
     source = "Nie et al. 2023, Appendix E"
+    final = ("base",)
     base: Any = anything(default="infonce")
     kind: str = choice("negatives", "positive", default="negatives")
     mix: float = number(default=0.2, at_least=0, at_most=1)
     normalize: bool = flag(default=False)
 
     def build(self) -> None:
-        common = {"gather": self.gather}
-        base = as_objective(self.base, "mixup's base", **common)
+        base = as_objective(self.base, "mixup's base", gather=self.gather, **self.passed_on())
         if not isinstance(base, PairwiseObjective) or len(base.reads) != 1:
             raise ValueError(f"mixup needs a base that reads one family of negatives; {type(base).__name__} does not")
         if base.rows is not None:
             raise ValueError(f"mixup mixes unit vectors; {type(base).__name__} works on others")
         if base.gather != self.gather:
             raise ValueError(f"mixup has gather={self.gather} but its base {base!r} has not")
-        if isinstance(self.base, (str, dict)) and self.reduction != "mean":
+        if "reduction" not in self._given:
+            self.reduction = base.reduction
+        elif self.reduction != base.reduction:
+            if base is self.base:
+                raise ValueError(f"mixup has reduction={self.reduction!r} but its base {base!r} has {base.reduction!r}")
             base.reduction = self.reduction
-        if self.reduction not in base.reductions:
-            raise ValueError(f"mixup's base {base!r} has no reduction {self.reduction!r}")
-        self.reduction = base.reduction
         self.base = base
+
+    def _learn(self, settings: dict[str, Setting]) -> None:
+        """What is learned is the base's."""
+
+    def follow(self) -> None:
+        self.inner.gather, self.inner.reduction = self.gather, self.reduction
 
     @property
     def inner(self) -> PairwiseObjective:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from hypersphere.objectives.base import Objective
-from hypersphere.objectives.presets import preset_parameters
+from hypersphere.objectives.presets import PRESETS, preset_parameters
 
 _REGISTRY: dict[str, type[Objective]] = {}
 Kind = TypeVar("Kind", bound=type[Objective])
@@ -19,8 +19,9 @@ def register(name: str) -> Callable[[Kind], Kind]:
     """Class decorator that makes an objective available under ``name``."""
 
     def keep(cls: Kind) -> Kind:
-        if name in _REGISTRY and _REGISTRY[name].__qualname__ != cls.__qualname__:
-            raise ValueError(f"an objective named {name!r} is registered already ({_REGISTRY[name].__qualname__})")
+        known = _REGISTRY.get(name)
+        if known and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ValueError(f"an objective named {name!r} is registered already ({known.__qualname__})")
         cls.name = name
         _REGISTRY[name] = cls
         return cls
@@ -40,6 +41,9 @@ def list_objectives() -> list[str]:
 def objective_class(name: str) -> type[Objective]:
     """The class registered under ``name``, or an error with the nearest right name."""
     if name not in _REGISTRY:
+        if name in PRESETS:
+            example = next(iter(PRESETS[name]))
+            raise ValueError(f"{name!r} is a preset: say create_objective({example!r}, preset={name!r})")
         near = difflib.get_close_matches(str(name), _REGISTRY, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"there is no objective {name!r}{hint} (there are {', '.join(list_objectives())})")

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 import torch
@@ -37,7 +38,15 @@ class Setting:
             raise AttributeError(self.name) from None
 
     def __set__(self, instance: Any, value: Any) -> None:
-        instance.__dict__[self.name] = self.clean(value, f"{type(instance).name}'s {self.name}")
+        clean = self.clean(value, f"{type(instance).name}'s {self.name}")
+        before = instance.__dict__.get(self.name)
+        instance.__dict__[self.name] = clean
+        if instance.__dict__.get("_ready"):  # changed later: the whole must still make sense
+            try:
+                instance.recheck(self.name)
+            except ValueError:
+                instance.__dict__[self.name] = before
+                raise
 
     def clean(self, value: Any, what: str) -> Any:
         """The value as it will be kept, or one sentence that says what is allowed."""
@@ -95,7 +104,8 @@ class Number(Setting):
             if value.requires_grad:
                 raise ValueError(f"{what} must be a number; to learn it, say learnable=True")
             value = value.item()
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value):
             raise ValueError(f"{what} must be {self.allowed()}, not {value!r}")
         fits = (
             (self.above is None or value > self.above)
@@ -106,7 +116,7 @@ class Number(Setting):
         )
         if not fits:
             raise ValueError(f"{what} must be {self.allowed()}, not {value!r}")
-        return int(value) if self.whole else value
+        return int(value) if self.whole or isinstance(value, numbers.Integral) else float(value)
 
     def allowed(self) -> str:
         words = (

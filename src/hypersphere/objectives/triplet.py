@@ -6,11 +6,11 @@ from math import pi
 from typing import Any
 
 from torch import Tensor
-from torch.nn.functional import relu
 
-from hypersphere.engine import masked_max, masked_min
+from hypersphere.engine import Statistics, masked_max, masked_min
 from hypersphere.geometry import angle, chord
 from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.objectives.hinge import hinge
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import Number, anything, number
 
@@ -61,11 +61,11 @@ class Triplet(PairwiseObjective):
             raise ValueError(f"{self.name} needs a margin for a distance of your own")
         self.margin = Number(usual, at_least=0).clean(usual if self.margin is None else self.margin, "triplet's margin")
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
         if callable(self.distance):
-            return relu(self.distance(positive) - masked_min(self.distance(negatives), mask) + self.margin)
+            return hinge(self.distance(positive), self.margin - masked_min(self.distance(negatives), mask))
         distance = DISTANCES[self.distance][0]
-        return relu(distance(positive) - distance(masked_max(negatives, mask)) + self.margin)
+        return hinge(distance(positive), self.margin - distance(masked_max(negatives, mask)))
 
 
 class NearestTriplet(PairwiseObjective):
@@ -76,8 +76,8 @@ class NearestTriplet(PairwiseObjective):
 
     margin: float = number(default=0.0, at_least=0)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
-        return relu(self.distance(positive) - self.distance(masked_max(negatives, mask)) + self.margin)
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+        return hinge(self.distance(positive), self.margin - self.distance(masked_max(negatives, mask)))
 
 
 @register("mpt")

@@ -48,20 +48,27 @@ class Workers:
             ) from error
         for line in self._lines:
             line.send_bytes(message)
-        answers = []
+        answers: list[tuple[bool, Any] | None] = []
         for rank, line in enumerate(self._lines):
-            if not line.poll(timeout):
-                self.close()
-                raise TimeoutError(f"process {rank} of {self.world_size} did not answer within {timeout:g} s")
             try:
-                answers.append(line.recv())
-            except EOFError:
+                answers.append(line.recv() if line.poll(timeout) else None)
+            except (EOFError, OSError):
                 self.close()
-                raise RuntimeError(f"process {rank} of {self.world_size} died") from None
-        failed = [(rank, answer[1]) for rank, answer in enumerate(answers) if not answer[0]]
+                raise RuntimeError(
+                    f"process {rank} of {self.world_size} died; a script that starts processes needs its work under "
+                    "`if __name__ == '__main__':`, in a file"
+                ) from None
+            timeout = timeout if answers[-1] else 1.0  # the others have had their time
+        silent = [rank for rank, answer in enumerate(answers) if answer is None]
+        failed = [(rank, answer[1]) for rank, answer in enumerate(answers) if answer and not answer[0]]
+        if silent:
+            self.close()
         if failed:
-            raise RuntimeError("\n".join(f"process {rank} failed:\n{text}" for rank, text in failed))
-        return [answer[1] for answer in answers]
+            waits = f"\n(processes {silent} wait for them)" if silent else ""
+            raise RuntimeError("\n".join(f"process {rank} failed:\n{text}" for rank, text in failed) + waits)
+        if silent:
+            raise TimeoutError(f"processes {silent} of {self.world_size} did not answer in time")
+        return [answer[1] for answer in answers if answer]
 
     def close(self) -> None:
         """Ends the processes."""
