@@ -55,9 +55,15 @@ def _softmax_weight(negative: Tensor, temperature: float) -> Tensor:
     return torch.softmax(negative.cos() / temperature, dim=-1) / temperature
 
 
+def _folded(angle: Tensor) -> Tensor:
+    """The same angle in [0, π]: a simulated one may lie a little outside."""
+    size = angle.abs()
+    return torch.minimum(size, 2 * pi - size)
+
+
 def _nearest(negative: Tensor) -> tuple[Tensor, Tensor]:
     """Smallest angle (B,), and 1 at its place (B, n)."""
-    angle, place = negative.min(dim=-1, keepdim=True)
+    angle, place = _folded(negative).min(dim=-1, keepdim=True)
     return angle.squeeze(-1), torch.zeros_like(negative).scatter(-1, place, 1.0)
 
 
@@ -104,7 +110,7 @@ def mpt(positive: Tensor, negative: Tensor, margin: float = 0.23) -> Components:
 def met(positive: Tensor, negative: Tensor, margin: float = 0.45) -> Components:
     """GD = 1[d_n - d_p < m], W = 1/d_n on the nearest, R = d_n/d_p, d = 2 sin(θ/2)."""
     nearest, place = _nearest(negative)
-    near, far = 2 * (positive / 2).sin(), 2 * (nearest / 2).sin()
+    near, far = 2 * (_folded(positive) / 2).sin(), 2 * (nearest / 2).sin()
     gate = (far - near < margin).to(positive)
     return Components(gate, place / far.unsqueeze(-1), far / near)
 
@@ -113,6 +119,7 @@ def met(positive: Tensor, negative: Tensor, margin: float = 0.45) -> Components:
 def mat(positive: Tensor, negative: Tensor, margin: float = 0.15 * pi) -> Components:
     """GD = 1[θ_n - θ_p < m], W = 1/sin θ_n on the nearest, R = sin θ_n / sin θ_p."""
     nearest, place = _nearest(negative)
+    positive = _folded(positive)
     gate = (nearest - positive < margin).to(positive)
     return Components(gate, place / nearest.sin().unsqueeze(-1), nearest.sin() / positive.sin())
 

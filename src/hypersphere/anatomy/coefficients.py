@@ -58,6 +58,8 @@ def of_objective(
     it is reduced, h_i being also a negative of others, and an anchor's positive if both views take turns.
     ``without_positive``: the same with every positive similarity sent to -∞ and negatives as they are.
     """
+    if objective.labelled and labels is None:
+        labels = torch.full((len(h),), -1, device=h.device)
     batch, _ = assemble(objective, h, other, labels, extra)
     found: list[Statistics] = []
     leaves: list[tuple[Turn, Tensor, list[Tensor]]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,7 +22,9 @@ class Anatomy:
     """What a loss does to each anchor h_i of the first view: ∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h'_i), plus the rest.
 
     coefficients: ∂L/∂S; dissipation (N,), weight (N, M), ratio (N,): NaN where nothing was measured or nothing moves.
-    residual (N,): share of the anchor's tangential gradient that coefficients of similarities do not explain.
+    residual (N,): what of the anchor's tangential gradient coefficients of similarities do not explain, as a share
+    of both together. For a loss that is not rotation-invariant (unit Barlow Twins, whose ratio is a matrix) the part of
+    it along the positive is counted as the positive's.
     radial (N,): share of the gradient's length that points along the anchor and is wasted.
     """
 
@@ -210,24 +212,31 @@ def _assembled(
     name: str, scope: str, method: str, loss: Any, labels: Tensor | None, negatives: Tensor | None,
     h: Tensor, other: Tensor, columns: Tensor, found: Coefficients, undissipated: Tensor,
 ) -> Anatomy:  # fmt: skip
+    explained = found.positive.unsqueeze(1) * other + found.negative @ columns
+    residual = h.new_zeros(len(h))
+    slope, invariant = _slope(loss, labels, negatives, h, other)
+    if scope == "batch" or not isinstance(loss, Objective):
+        rest = tangent(slope - explained, h)
+        if not invariant:  # a matrix for a ratio, say: its part along the positive counts as the positive's
+            along = tangent(other, h)
+            more = (rest * along).sum(dim=1) / (along**2).sum(dim=1).clamp_min(1e-300)
+            found = replace(found, positive=found.positive + more)
+            explained, rest = explained + more.unsqueeze(1) * other, rest - more.unsqueeze(1) * along
+        sizes = [torch.linalg.vector_norm(tangent(part, h), dim=1) for part in (slope, explained)]
+        residual = torch.linalg.vector_norm(rest, dim=1) / (sizes[0] + sizes[1]).clamp_min(1e-12 * sizes[0].max())
     total = found.negative.sum(dim=1)
     dissipation = torch.where(undissipated.abs() > 1e-12, total / undissipated, math.nan)
     gate = dissipation.unsqueeze(1)
     weight = torch.where(gate > 0, found.negative / gate, found.negative)
     ratio = torch.where(total.abs() > 1e-300, -found.positive / total, math.nan)
-    explained = found.positive.unsqueeze(1) * other + found.negative @ columns
     radial = (explained * h).sum(dim=1).abs() / torch.linalg.vector_norm(explained, dim=1)
-    residual, invariant = _residual(loss, labels, negatives, h, other, tangent(explained, h), scope)
     return Anatomy(
         name, scope, method, h, other, columns, found, dissipation, weight, ratio, residual, radial, invariant
     )
 
 
-def _residual(
-    loss: Any, labels: Tensor | None, negatives: Tensor | None, h: Tensor, other: Tensor, explained: Tensor, scope: str
-) -> tuple[Tensor, bool]:
-    """What autograd's gradient of the batch loss has beyond ``explained`` (only in that scope), relative to it; and
-    whether a rotation of everything leaves the value alone."""
+def _slope(loss: Any, labels: Tensor | None, negatives: Tensor | None, h: Tensor, other: Tensor) -> tuple[Tensor, bool]:
+    """Autograd's gradient in the anchors, and whether a rotation of everything leaves the value alone."""
     call = _callable(loss, labels, negatives)
     x = h.clone().requires_grad_()
     with torch.enable_grad():
@@ -236,13 +245,7 @@ def _residual(
     generator = torch.Generator().manual_seed(0)
     turn = torch.linalg.qr(torch.randn(h.shape[1], h.shape[1], dtype=h.dtype, generator=generator)).Q
     turned = _callable(loss, labels, None if negatives is None else negatives.double() @ turn)(h @ turn, other @ turn)
-    invariant = bool((turned.sum() - value).abs() <= 1e-8 * (1 + value.abs()))
-    if scope == "anchor" and isinstance(loss, Objective):
-        return h.new_zeros(len(h)), invariant
-    actual = tangent(slope, h)
-    size = torch.linalg.vector_norm(actual, dim=1)
-    rest = torch.linalg.vector_norm(actual - explained, dim=1)
-    return torch.where(size > 1e-12 * size.max().clamp_min(1e-300), rest / size, 0), invariant
+    return slope, bool((turned.sum() - value).abs() <= 1e-8 * (1 + value.abs()))
 
 
 def _callable(loss: Any, labels: Tensor | None, negatives: Tensor | None) -> Callable[[Tensor, Tensor], Tensor]:

@@ -9,7 +9,9 @@ import typer
 from hypersphere import __version__
 from hypersphere.cli.answers import OneSentence
 from hypersphere.cli.benchmark import benchmark_objectives
+from hypersphere.cli.dissect import dissect
 from hypersphere.cli.objectives import objectives
+from hypersphere.cli.reproduce import reproduce
 
 app = typer.Typer(
     cls=OneSentence,
@@ -34,6 +36,8 @@ def start(
 
 
 app.command(epilog="Example: hypersphere objectives met")(objectives)
+app.command(epilog="Example: hypersphere dissect infonce met temperature=0.1")(dissect)
+app.command(epilog="Example: hypersphere reproduce li2024/fig2 --quick")(reproduce)
 
 benchmark = typer.Typer(
     help="Speed and memory beside the limit, the plain form and the peers.",

@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 from torch import Tensor
 
-from hypersphere.anatomy import Anatomy, AngleGrid, hardest_share, list_closed_forms, simulate
+from hypersphere.anatomy import Anatomy, AngleGrid, Components, list_closed_forms, simulate
 from hypersphere.anatomy import dissect as take_apart
 from hypersphere.cli.answers import console, put, refuse
 from hypersphere.objectives import Objective, create_objective, list_objectives
@@ -34,7 +34,7 @@ def dissect(
     ],
     embeddings: Annotated[
         Path | None,
-        typer.Option("--embeddings", metavar="FILE", help="Your own z1 and z2: .npz, .safetensors, or .npy of (2, N, D)."),
+        typer.Option("--embeddings", metavar="FILE", help="Your z1 and z2: .npz, .safetensors, or .npy of (2, N, D)."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the figures.")] = Path("dissected"),
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the synthetic batch.")] = 0,
@@ -53,7 +53,7 @@ def dissect(
     for objective in objectives:
         screen.print(f"dissecting {objective}", style="dim", soft_wrap=True)
         try:
-            found.append(take_apart(objective, z1, z2))
+            found.append(take_apart(objective, z1, z2, _labels(objective, len(z1))))
         except (ValueError, RuntimeError) as error:
             refuse(f"{objective} cannot be taken apart on this batch: {str(error).splitlines()[0]}.")
     files = _draw(names, objectives, found, about, out)
@@ -100,8 +100,13 @@ def _objectives(names: list[str], settings: dict[str, Any]) -> list[Objective]:
         try:
             made.append(create_objective(name, **own))
         except (TypeError, ValueError) as error:
-            refuse(f"{name}: {str(error).splitlines()[0].rstrip('.')}.")
+            refuse(f"{str(error).splitlines()[0].rstrip('.')}.")
     return made
+
+
+def _labels(objective: Objective, size: int) -> Tensor | None:
+    """Every instance a class of its own, for objectives that want labels."""
+    return torch.arange(size) if getattr(objective, "labelled", False) else None
 
 
 def _synthetic(seed: int) -> Views:
@@ -133,7 +138,9 @@ def load_views(path: Path) -> Views:
         views.append(torch.from_numpy(array.astype(np.float64)))
     z1, z2 = views
     if z1.shape != z2.shape or len(z1) < 2:
-        refuse(f"z1 and z2 in {path} must have one shape and two rows or more, not {tuple(z1.shape)}, {tuple(z2.shape)}.")
+        refuse(
+            f"z1 and z2 in {path} need one shape and at least two rows, not {tuple(z1.shape)} and {tuple(z2.shape)}."
+        )
     about = f"{path.name}: {len(z1)} pairs in {z1.shape[1]} dimensions"
     if len(z1) > MOST_ROWS:
         chosen = torch.randperm(len(z1), generator=torch.Generator().manual_seed(0))[:MOST_ROWS]
@@ -156,7 +163,7 @@ def _read(path: Path) -> dict[str, Any]:
                 refuse(f"{path} must hold an array of shape (2, N, D), not {both.shape}.")
             found = {"z1": both[0], "z2": both[1]}
         else:
-            refuse(f"embeddings come as .npz, .npy or .safetensors, not as {path.suffix or path.name!r}.")
+            refuse(f"embeddings come as .npz, .npy or .safetensors, not as {path}.")
     except (OSError, ValueError, EOFError, KeyError) as error:
         refuse(f"{path} cannot be read as {path.suffix[1:]} ({str(error).splitlines()[0].rstrip('.')}).")
     missing = [name for name in ("z1", "z2") if name not in found]
@@ -179,9 +186,9 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
 
 def _draw(names: list[str], objectives: list[Objective], found: list[Anatomy], about: str, out: Path) -> list[Path]:
     try:
-        from hypersphere.figures.anatomy import plot
-
         import matplotlib  # noqa: F401
+
+        from hypersphere.figures.anatomy import plot
     except ImportError:
         typer.echo("There are no figures without matplotlib: pip install 'hypersphere[figures]'.", err=True)
         return []
@@ -209,24 +216,33 @@ def _maps(names: list[str], objectives: list[Objective]) -> Any:
     positive, negative = (means.numpy() for means in grid.means())
     shown = []
     for name, objective in zip(names, objectives, strict=True):
-        if name not in list_closed_forms():
+        own = _numbers(name, objective)
+        if own is None:
             continue
-        own = {key: getattr(objective, key) for key in _numbers(name, objective)}
         gate = simulate(name, grid, **own).numpy()
         shown.append(HeatMap(f"{name}: mean GD", gate, gate - 0.5 if gate.min() < 0.5 < gate.max() else None))
-        shown.append(HeatMap(f"{name}: share of the hardest", simulate(name, grid, hardest_share, **own).numpy()))
+        shown.append(HeatMap(f"{name}: share of the hardest", simulate(name, grid, _share, **own).numpy()))
     if not shown:
         return None
     note = f"Angles drawn around μ (spread 0.05 and 0.10), {grid.negatives} negatives; line: GD = 1/2."
-    return heat_maps("Over the angles", shown, positive, negative, "0 to 1", ("μ", "μ"), columns=2, note=note)
+    return heat_maps(
+        "Over the angles", shown, positive, negative, "GD, or share of the weight", ("μ", "μ"), columns=2, note=note
+    )
 
 
-def _numbers(name: str, objective: Objective) -> list[str]:
-    """Settings that the closed form takes as numbers."""
-    if name == "paradigm":
-        return []
-    kept = ("temperature", "margin", "angle")
-    return [key for key in kept if key in objective.settings() and isinstance(getattr(objective, key), float)]
+def _share(components: Components) -> Tensor:
+    """Share of the largest weight; an angle drawn below zero may turn a weight's sign."""
+    sizes = components.weight.abs()
+    return sizes.amax(dim=-1) / sizes.sum(dim=-1)
+
+
+def _numbers(name: str, objective: Objective) -> dict[str, Any] | None:
+    """The closed form's parameters; None if there is no closed form for what this objective is set to."""
+    if name not in list_closed_forms() or name == "paradigm":  # a paradigm is what its components are
+        return None
+    kept = [key for key in ("temperature", "margin", "angle") if key in objective.settings()]
+    found: dict[str, Any] = {key: getattr(objective, key) for key in kept}
+    return found if all(isinstance(value, (int, float)) for value in found.values()) else None
 
 
 def _as_json(names: list[str], found: list[Anatomy], about: str, files: list[Path]) -> dict[str, Any]:

@@ -1,0 +1,5 @@
+"""Tables and figures of the papers, drawn again from computation: what was claimed beside what was measured."""
+
+from hypersphere.studies.reproduce.items import Finding, list_items, reproduce
+
+__all__ = ["Finding", "list_items", "reproduce"]

@@ -1,0 +1,132 @@
+"""``hypersphere dissect`` and ``hypersphere reproduce`` as a user meets them."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hypersphere.cli.app import app
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.fixture
+def views(tmp_path):
+    random = np.random.default_rng(0)
+    z1 = random.normal(size=(12, 6))
+    path = tmp_path / "views.npz"
+    np.savez(path, z1=z1, z2=z1 + 0.3 * random.normal(size=(12, 6)))
+    return path
+
+
+def test_two_objectives_side_by_side_on_own_embeddings(views, tmp_path):
+    answer = run("dissect", "mhe", "siglip", "--embeddings", views, "--out", tmp_path / "out")
+    assert answer.exit_code == 0, answer.output
+    assert "12 pairs in 6 dimensions" in answer.output
+    assert "mean ratio" in answer.output and "Conventions" in answer.output
+    assert (tmp_path / "out" / "anatomy.png").stat().st_size > 10_000
+    assert (tmp_path / "out" / "anatomy.pdf").exists()
+
+
+def test_settings_reach_the_objectives_that_have_them(views, tmp_path):
+    words = ("dissect", "ntxent", "kcl", "temperature=0.7", "--embeddings", views, "--out", tmp_path, "--json")
+    answer = run(*words)
+    found = json.loads(answer.stdout)
+    assert "temperature=0.7" in found["objectives"][0]["as"]
+    assert found["objectives"][1]["numbers"]["mean dissipation"] == 1
+
+
+def test_npy_and_safetensors_hold_the_same(views, tmp_path):
+    from safetensors.numpy import save_file
+
+    with np.load(views) as arrays:
+        both = {name: arrays[name] for name in ("z1", "z2")}
+    np.save(tmp_path / "views.npy", np.stack([both["z1"], both["z2"]]))
+    save_file(both, tmp_path / "views.safetensors")
+    numbers = []
+    for path in (views, tmp_path / "views.npy", tmp_path / "views.safetensors"):
+        answer = run("dissect", "siglip", "--embeddings", path, "--out", tmp_path / "out", "--json")
+        numbers.append(json.loads(answer.stdout)["objectives"][0]["numbers"])
+    assert numbers[0] == numbers[1] == numbers[2]
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [
+        (("infnce",), "did you mean 'infonce'?"),
+        (("temperature=1",), "at least one objective"),
+        (("infonce", "temperatur=1"), "did you mean 'temperature'?"),
+        (("infonce", "temperature=-1"), "above 0"),
+        (("infonce", "temperature="), "key=value"),
+        (("infonce", "--embeddings", "nowhere.npz"), "there is no file nowhere.npz"),
+    ],
+)
+def test_bad_words_get_one_sentence(words, sentence):
+    _refused(run("dissect", *words), sentence)
+
+
+def _refused(answer, sentence):
+    assert answer.exit_code == 2
+    assert sentence.lower() in answer.stderr.lower()
+    assert len(answer.stderr.strip().splitlines()) == 1
+
+
+def _spoilt(**change):
+    z = np.random.default_rng(0).normal(size=(5, 3))
+    return {"z1": z, "z2": z + 1, **change}
+
+
+@pytest.mark.parametrize(
+    "arrays, sentence",
+    [
+        (_spoilt(z2=np.full((5, 3), np.nan)), "z2 in"),
+        (_spoilt(z1=np.zeros((5, 3))), "rows of zeros"),
+        (_spoilt(z2=np.ones((4, 3))), "one shape"),
+        (_spoilt(z1=np.ones(5)), "shape (N, D)"),
+        (_spoilt(z1=np.array([["a", "b"]])), "must be numbers"),
+        ({"a": np.ones((5, 3)), "z2": np.ones((5, 3))}, "no array z1"),
+    ],
+)
+def test_bad_embeddings_get_one_sentence(arrays, sentence, tmp_path):
+    path = tmp_path / "bad.npz"
+    np.savez(path, **arrays)
+    _refused(run("dissect", "infonce", "--embeddings", path), sentence)
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "sprung"), "w"))
+
+    path = tmp_path / "trap.npz"
+    np.savez(path, z1=np.array([Trap()], dtype=object), z2=np.ones((1, 1)))
+    _refused(run("dissect", "infonce", "--embeddings", path), "cannot be read")
+    bare = tmp_path / "trap.npy"
+    bare.write_bytes(pickle.dumps(Trap()))
+    _refused(run("dissect", "infonce", "--embeddings", bare), "cannot be read")
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".safetensors", ".txt"])
+def test_a_file_of_nonsense_gets_one_sentence(suffix, tmp_path):
+    path = tmp_path / f"bad{suffix}"
+    path.write_bytes(b"nonsense")
+    _refused(run("dissect", "infonce", "--embeddings", path), "bad")
+
+
+def test_reproduce_lists_and_runs_items(tmp_path):
+    listed = run("reproduce", "--list").stdout.split()
+    assert "nie2023/appendix-d" in listed
+    answer = run("reproduce", "nie2023/appendix-d", "--quick", "--out", tmp_path)
+    assert answer.exit_code == 0, answer.output
+    assert "agrees" in answer.output
+    assert (tmp_path / "nie2023" / "appendix-d" / "appendix-d.png").exists()
+
+
+@pytest.mark.parametrize("words, sentence", [(("li2024/fig22",), "did you mean"), ((), "--list")])
+def test_unknown_items_get_one_sentence(words, sentence):
+    _refused(run("reproduce", *words), sentence)

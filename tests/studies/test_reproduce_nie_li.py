@@ -1,0 +1,79 @@
+"""The papers' figures and tables without training: formulas against gradients, claims against measurements."""
+
+import math
+
+import pytest
+import torch
+
+import hypersphere as hs
+from hypersphere.studies.reproduce import items, li, nie
+
+MINE = [name for name in items.list_items() if name.startswith(("nie2023/", "li2024/"))]
+
+
+@pytest.mark.parametrize("name", MINE)
+def test_quick_version_writes_text_data_and_figure(name, tmp_path):
+    page = items.reproduce(name, tmp_path, quick=True)
+    text = page.read_text(encoding="utf-8")
+    assert "**The paper:**" in text and "**Here:**" in text
+    kinds = {path.suffix for path in page.parent.iterdir()}
+    assert kinds == {".md", ".csv", ".png", ".pdf"}
+    # The hardest negative takes over only through the released program's filter.
+    assert ("does not agree" in text) == (name == "li2024/fig3")
+
+
+@pytest.mark.parametrize("name", ["infonce", "dcl", "dcl_plus", "mpt", "met", "mat"])
+@pytest.mark.parametrize("angles", [(0.3, 0.4), (0.3, 2.0), (1.5, 1.4), (2.8, 0.5)])
+@pytest.mark.parametrize("count", [1, 64, 512])
+def test_norm_table_is_the_gradient_of_vectors_at_those_angles(name, angles, count):
+    formula = nie.norms(name, *angles, count)
+    assert nie.measured_norms(name, *angles, count) == pytest.approx([float(part) for part in formula], rel=1e-9)
+
+
+def test_norms_of_alignment_and_uniformity():
+    """All anchors in one place, so that every pair (i, j) stands at one angle."""
+    size, theta = 6, 1.1
+    h = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64).expand(size, 3)
+    other = torch.tensor([[math.cos(theta), math.sin(theta), 0.0]], dtype=torch.float64).expand(size, 3)
+    loss = hs.create_objective("align_uniform", pairs="cross", alpha=2, t=nie.T, weight=0.5)
+    parts = hs.dissect(loss, h, other, scope="batch").parts()
+    expected = nie.norms("align_uniform", theta, theta)
+    for name, norm in zip(("alignment", "uniformity"), expected, strict=True):
+        torch.testing.assert_close(parts[name].norm(dim=1) * size / 0.5, torch.full((size,), float(norm)).double())
+
+
+def test_infonce_is_half_dissipated_on_the_edge():
+    positive = 0.4
+    negative = math.acos(math.cos(positive) - nie.TAU * math.log(4096))
+    alignment, _ = nie.norms("infonce", positive, negative, 4096)
+    assert alignment == pytest.approx(0.5 * math.sin(positive) / nie.TAU)
+
+
+def test_mixed_loss_is_that_of_the_objective():
+    """One mix for each anchor, of its positive and the next instance's vector."""
+    z1, z2 = li._views(5, 4)
+    loss = hs.create_objective("mixup", base={"name": "infonce", "temperature": 0.2}, kind="positive", reduction="none")
+    values = loss(z1, z2)
+    for i in range(5):
+        others = z2[[j for j in range(5) if j != i]]
+        mixed = (0.2 * z2[i] + 0.8 * z2[(i + 1) % 5]).unsqueeze(0)
+        assert nie.mixed_loss(z1[i], z2[i], others, mixed, 0.2) == pytest.approx(values[i].item(), rel=1e-9)
+
+
+def test_dissipation_at_the_reference_points():
+    """Two decimals of a simulation of 4000 batches beside 1000 of ours: four standard errors of each."""
+    for point, differences in li.reference_differences(("infonce", "arccon", "mpt", "met"), 1000).items():
+        assert max(map(abs, differences)) < 0.06, point
+
+
+def test_hardest_share_without_filter_matches_the_reference():
+    grid = hs.anatomy.AngleGrid((math.pi / 6,) * 2, (math.pi / 2,) * 2, points=1, batches=1000)
+    share = hs.anatomy.simulate("infonce", grid, hs.anatomy.hardest_share, temperature=0.05).item()
+    assert share == pytest.approx(0.230, abs=0.015)
+
+
+def test_the_filter_makes_the_hardest_take_over():
+    finding = li.fig3(quick=True)
+    last = [row for row in finding.data["fig3"] if row["temperature"] == 0.05][-1]
+    assert last["share as released"] == 1
+    assert last["share"] < 0.05
