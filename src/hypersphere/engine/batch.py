@@ -75,7 +75,14 @@ class Turn:
         return self._without_own(own.unsqueeze(1) == of_columns, rows)
 
     def anchors(
-        self, objective: Evaluable, rows: slice, x: Tensor, y: Tensor, matrices: list[Tensor], context: object
+        self,
+        objective: Evaluable,
+        rows: slice,
+        x: Tensor,
+        y: Tensor,
+        matrices: list[Tensor],
+        context: object,
+        positive: Tensor | None = None,
     ) -> Anchors:
         """What the objective sees of the anchors ``rows`` (places in the batch)."""
         places = torch.arange(rows.start, rows.stop, device=x.device)
@@ -87,7 +94,7 @@ class Turn:
             rows=x,
             others=y,
             places=places,
-            positive=(weighed(objective, x) * y).sum(dim=1),
+            positive=(weighed(objective, x) * y).sum(dim=1) if positive is None else positive,
             negatives=tuple(matrices),
             mask=self.mask(places, columns) if matrices else torch.empty(len(x), 0, dtype=torch.bool),
             relatives=self.relatives(places, columns) if objective.labelled and matrices else None,
@@ -141,11 +148,14 @@ def assemble(
     pairs: list[tuple[Tensor, Tensor]] = []
     try:
         check(z1, z2, labels, negatives)
+        dtype = torch.promote_types(z1.dtype, z2.dtype)
+        if negatives is not None:
+            dtype = torch.promote_types(dtype, negatives.dtype)
+        pairs = [_mapped(objective, z.to(dtype), name) for z, name in ((z1, "z1"), (z2, "z2"))]
         if negatives is None:
-            negatives = z1.new_empty(0, z1.shape[1])
-        dtype = torch.promote_types(torch.promote_types(z1.dtype, z2.dtype), negatives.dtype)
-        named = ((z1, "z1"), (z2, "z2"), (negatives, "negatives"))
-        pairs = [_mapped(objective, z.to(dtype), name) for z, name in named]
+            pairs.append((pairs[0][0].detach()[:0], pairs[0][1][:0]))
+        else:
+            pairs.append(_mapped(objective, negatives.to(dtype), "negatives"))
         labels = None if labels is None else labels.long()
     except ValueError as error:
         problem = error
@@ -180,8 +190,14 @@ def _agree(
     if problem:
         numbers = [1, 0, 0, 0, 0, 0]
     else:
-        assert negatives is not None
-        numbers = [0, len(z1), len(negatives), z1.shape[1], int(labels is not None), dtype.itemsize]
+        numbers = [
+            0,
+            len(z1),
+            0 if negatives is None else len(negatives),
+            z1.shape[1],
+            int(labels is not None),
+            dtype.itemsize,
+        ]
     everybody = exchange(numbers, z1.device if isinstance(z1, Tensor) else torch.device("cpu"))
     if problem:
         raise problem

@@ -60,9 +60,9 @@ def evaluate(
     Everything is computed in float32 or better, also under autocast.
     """
     gathers = world_size(objective.gather) > 1
-    if not gathers:
-        check(z1, z2, labels, negatives)
-    device = z1.device.type
+    if not gathers and not (isinstance(z1, Tensor) and isinstance(z2, Tensor)):
+        check(z1, z2, labels, negatives)  # says what is wrong; anything else is checked when the batch is assembled
+    device = z1.device.type if isinstance(z1, Tensor) else "cpu"
     with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
         forced = _forced_rows.get()
         if not gathers and (forced == 0 or (forced is None and _is_small(objective, z1, negatives))):
@@ -104,4 +104,12 @@ def _dense_turn(objective: Evaluable, turn: Turn) -> Statistics:
 
     matrices = [similarities(read) for read in objective.reads]
     x, y = batch.rows[turn.anchor], batch.rows[turn.other]
-    return objective.block(turn.anchors(objective, slice(0, batch.size), x, y, matrices, context))
+    positive = None
+    if (
+        objective.reads
+        and objective.reads[0] in ("cross", "both")
+        and objective.positives_move
+        and objective.rows is None
+    ):
+        positive = matrices[0].diagonal()  # there already
+    return objective.block(turn.anchors(objective, slice(0, batch.size), x, y, matrices, context, positive))

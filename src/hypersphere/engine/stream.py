@@ -154,7 +154,7 @@ def _coupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
 
 def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
     """One sweep: where only anchors move, each row of a statistic's gradient can be weighed afterwards."""
-    moving = plan.moving_statistics(batch)
+    moving = plan.moving_statistics(batch)[::-1]  # the last one needs no memory of its own; here it has a matrix
     slopes = [plan.target(batch, [{name: 1.0}, {name: 1.0}], needs) for name in moving]
     values, coupled = _couple(plan, batch, plan.sweep(batch, slopes))
     targets = [plan.target(batch, [], needs) for _ in coupled]

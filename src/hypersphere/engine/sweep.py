@@ -96,35 +96,40 @@ class Plan:
         context = objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
         columns = [turn.columns(read) for read in objective.reads]
         block_rows, strip_rows = self._rows(max(columns, default=1))
-        found: list[Statistics] = []
+        found: Statistics = {}
         buffers = [batch.rows[0].new_empty(min(block_rows, batch.share.size), width) for width in columns]
-        copies = [[torch.empty_like(b) for b in buffers] for _ in targets[1:]]
+        copies: dict[tuple[int, int], Tensor] = {}
         start, stop = batch.share.start, batch.share.start + batch.share.size
         for block in _slices(start, stop, block_rows):
             matrices = [buffer[: block.stop - block.start] for buffer in buffers]
             self._products(turn, block, matrices)
-            # The last target's gradient overwrites the similarities themselves.
-            gradients = [[c[: len(m)] for c, m in zip(copy, matrices, strict=True)] for copy in copies] + [matrices]
-            used = [[False] * len(matrices) for _ in targets]
+            slopes_in: dict[tuple[int, int], Tensor] = {}  # (target, matrix) -> ∂total/∂S of the block
             for strip in _slices(block.start, block.stop, strip_rows):
                 inside = slice(strip.start - block.start, strip.stop - block.start)
                 strips = [matrix[inside] for matrix in matrices]
                 out, leaves = self._graph(turn, strip, strips, context, bool(targets), once=len(targets) < 2)
-                found.append({name: value.detach().clone() for name, value in out.items()})  # not a view of the block
                 local = slice(strip.start - start, strip.stop - start)
+                for name, value in out.items():
+                    # Copied out: it may be a view of the block, and small tensors that stay would scatter the heap.
+                    found.setdefault(name, value.new_empty(batch.share.size))[local] = value.detach()
                 for number, target in enumerate(targets):
                     last = number == len(targets) - 1
                     total = target.total(out, index, local)
                     slopes = slopes_of(total, [*leaves, *self.parameters], retain=not last)
                     self._keep(turn, strip, target, slopes[:2], slopes[2 + len(matrices) :])
                     for place, slope in enumerate(slopes[2 : 2 + len(matrices)]):
-                        used[number][place] |= slope is not None
-                        goal = gradients[number][place][inside]
+                        key = number, place
+                        if slope is None and key not in slopes_in:
+                            continue
+                        if key not in slopes_in:  # the last target's slopes overwrite the similarities themselves
+                            goal = buffers[place] if last else copies.setdefault(key, torch.empty_like(buffers[place]))
+                            slopes_in[key] = goal[: len(matrices[place])]
+                            slopes_in[key][: inside.start].zero_()
+                        goal = slopes_in[key][inside]
                         goal.zero_() if slope is None else goal.copy_(slope)
-            for number, target in enumerate(targets):
-                wanted = [(p, g) for p, g in enumerate(gradients[number]) if used[number][p]]
-                self._accumulate(turn, block, target, wanted)
-        return {name: torch.cat([each[name] for each in found]) for name in found[0]}
+            for (number, place), slope_in in slopes_in.items():
+                self._accumulate(turn, block, targets[number], [(place, slope_in)])
+        return found
 
     def _rows(self, columns: int) -> tuple[int, int]:
         if self.block_rows:

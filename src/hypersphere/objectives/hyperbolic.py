@@ -88,7 +88,7 @@ class Hyperbolic(Objective):
 
     def build(self) -> None:
         common: dict[str, Any] = {"reduction": self.reduction, "gather": self.gather, "learnable": self.learnable}
-        start = float(torch.as_tensor(self.temperature).detach())
+        start = self.temperature.item() if isinstance(self.temperature, Tensor) else self.temperature
         self.sphere = InfoNCE(temperature=start, **common)
         self.ball = BallInfoNCE(temperature=start, curvature=self.curvature, **common)
         if self.learnable:  # one temperature for both
