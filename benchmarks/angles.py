@@ -1,0 +1,77 @@
+"""The angle simulation beside a plain numpy loop over the grid: ``python -m benchmarks.angles [--points 100]``.
+
+The loop is what one writes first: for every point of the grid draw the angles, compute InfoNCE's dissipation, average.
+Both are timed in this run; the loop on every tenth point of the grid, since it is linear in the number of points.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from math import pi
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hypersphere.anatomy import AngleGrid, simulate
+from hypersphere.report import write_whole
+from hypersphere.studies.arguments import Arguments, whole_number
+
+RESULT = Path(__file__).parent / "results" / "angles.json"
+
+
+def numpy_loop(grid: AngleGrid, every: int, temperature: float = 0.05) -> tuple[float, int]:
+    """Seconds for every ``every``-th point of the grid, and how many points that is."""
+    draw = np.random.default_rng(grid.seed)
+    points = [
+        (positive, negative)
+        for positive in np.linspace(pi / 20, pi / 2, grid.points)
+        for negative in np.linspace(pi / 20, pi, grid.points)
+    ][::every]
+    start = time.perf_counter()
+    for positive, negative in points:
+        own = np.exp(np.cos(draw.normal(positive, grid.positive_spread, grid.batches)) / temperature)
+        others = draw.normal(negative, grid.negative_spread, (grid.batches, grid.negatives))
+        powers = np.exp(np.cos(others) / temperature).sum(axis=1)
+        (powers / (own + powers)).mean()
+    return time.perf_counter() - start, len(points)
+
+
+def peak_megabytes() -> float:
+    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"))
+    return int(found.group(1)) / 1024 if found else float("nan")
+
+
+def main(arguments: list[str]) -> int:
+    parser = Arguments(prog="python -m benchmarks.angles", description=__doc__.splitlines()[0])
+    parser.add_argument("--points", type=whole_number(2), default=100, help="points of the grid in each direction")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(2)
+    grid = AngleGrid(points=options.points)
+    simulate("infonce", AngleGrid(points=2))
+    start = time.perf_counter()
+    simulate("infonce", grid, progress=lambda done, total: print(f"\r{done}/{total}", end="", file=sys.stderr))
+    ours = time.perf_counter() - start
+    print(file=sys.stderr)
+    memory = peak_megabytes()
+    seconds, points = numpy_loop(grid, every=10)
+    loop = seconds * grid.points**2 / points
+    found = {
+        "angles": grid.angles,
+        "seconds": ours,
+        "peak_megabytes_of_the_process": memory,
+        "numpy_loop_seconds": loop,
+        "numpy_points_timed": points,
+        "loop_over_ours": loop / ours,
+    }
+    print(json.dumps(found, indent=1))
+    if options.points == AngleGrid().points:
+        write_whole(RESULT, json.dumps(found, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
