@@ -34,7 +34,7 @@ imports: venv
 	$(BIN)/lint-imports --no-logo
 
 bench: venv
-	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.engine --large
 
 # Hours; may be interrupted, and continues. Peers that are installed take part: pip install -e '.[peers]'.
 bench-objectives: venv

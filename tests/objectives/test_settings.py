@@ -143,10 +143,7 @@ def test_extreme_rows_have_the_same_gradient_streamed_and_dense() -> None:
         with context:
             slopes.append(torch.autograd.grad(hs.create_objective("ntxent")(x, z2), [x])[0] * scales)
     torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-9, atol=1e-12)
-    plain = z1.clone().requires_grad_()
-    (expected,) = torch.autograd.grad(hs.create_objective("ntxent")(plain, z2 + 0), [plain])
     assert (slopes[0][1] == 0).all()
-    assert expected.shape == slopes[0].shape
 
 
 def test_parameters_in_bfloat16_accumulate_exactly() -> None:

@@ -16,6 +16,17 @@ from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import flag, number
 
 
+def against(alignment: Tensor, others: Tensor) -> Statistics:
+    """log(e^{-alignment} + e^{others}) + alignment: the positive against the rest, and its two parts."""
+    return {
+        # log(1 + exp(others + alignment)) keeps its digits when the loss is tiny; the difference of the two
+        # logarithms does not.
+        "loss": softplus(others + alignment, threshold=50),
+        "alignment": alignment,
+        "energy": torch.logaddexp(others, -alignment),
+    }
+
+
 class SoftmaxObjective(PairwiseObjective):
     """-log of the positive's share in a softmax over the positive and the negatives."""
 
@@ -25,13 +36,7 @@ class SoftmaxObjective(PairwiseObjective):
         scale = 1 / self.temperature
         alignment = -positive * scale
         others = masked_logsumexp(negatives, mask, scale)
-        return {
-            # log(1 + exp(others - positive)) keeps its digits when the loss is tiny; the difference of the two
-            # logarithms does not.
-            "loss": softplus(others + alignment, threshold=50),
-            "alignment": alignment,
-            "energy": torch.logaddexp(others, -alignment),
-        }
+        return against(alignment, others)
 
 
 @register("infonce")
@@ -103,11 +108,7 @@ class ArcCon(PairwiseObjective):
         sine = (1 - positive**2).clamp_min(1e-12).sqrt()  # its slope at 0 is infinite
         alignment = -(positive * cos(self.angle) - sine * sin(self.angle)) * scale
         others = masked_logsumexp(negatives, mask, scale)
-        return {
-            "loss": softplus(others + alignment, threshold=50),
-            "alignment": alignment,
-            "energy": torch.logaddexp(others, -alignment),
-        }
+        return against(alignment, others)
 
 
 @register("debiased")
@@ -172,8 +173,4 @@ class Geodesic(PairwiseObjective):
         scale = 1 / self.temperature
         alignment = angle(positive) * scale
         others = masked_logsumexp(-angle(negatives), mask, scale)
-        return {
-            "loss": softplus(others + alignment, threshold=50),
-            "alignment": alignment,
-            "energy": torch.logaddexp(others, -alignment),
-        }
+        return against(alignment, others)
