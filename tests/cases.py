@@ -64,6 +64,16 @@ RELEASED: list[Case] = [
     for name in ("mmhe", "mmhs", "mbarlow", "mvicreg")
     for stage in ("original", "+gd", "+r")
 ]
+# What an author's code computes, or what a paper prints, where that is something else.
+VARIANTS: list[Case] = [
+    *[(name, {"variant": "released"}) for name in ("mpt", "met", "mat", "align_uniform", "paradigm")],
+    ("triplet", {"variant": "printed", "margin": 1.0}),
+    ("kcl", {"kernel": "log", "variant": "released"}),
+    ("mmhe", {"variant": "printed"}),
+    ("mmhs", {"variant": "printed"}),
+    ("mbarlow", {"variant": "printed", "stage": "+gd"}),
+    ("cloa", {"num_classes": 2, "dim": 4, "reduction": "sum", "variant": "released"}),
+]
 DETACHED: list[Case] = [
     ("dclw", {}),
     ("dclw", {"negatives": "cross"}),
@@ -79,10 +89,15 @@ WRAPPERS: list[Case] = [
     ("mixup", {"base": "ntxent", "kind": "positive", "normalize": True}),
     ("mixup", {"base": "align_uniform", "normalize": True}),
     ("mixup", {"base": {"name": "supcon", "form": "in"}, "mix": 0.4}),
+    ("mixup", {"base": {"name": "dhel", "energy": "both"}, "kind": "positive"}),
+    ("mixup", {"base": {"name": "mbarlow", "stage": "original"}, "normalize": True}),
+    ("mixup", {"base": {"name": "mmhe", "variant": "released"}}),
+    ("mixup", {"base": "hyperbolic", "normalize": True}),
+    ("mixup", {"base": {"name": "cloa", "num_classes": 2, "dim": 4}, "kind": "positive"}),
 ]
 
 PAIRWISE = SMOOTH + DETACHED  # functions of similarities only, with a plain-loop reference
-ALL = PAIRWISE + RELEASED + RAW + FEATURES + WRAPPERS
+ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + WRAPPERS
 
 
 def named(cases: list[Case]) -> dict[str, Any]:

@@ -7,7 +7,9 @@ and across processes no collective runs in backward.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,8 +20,25 @@ from hypersphere.engine.processes import exchange, sum_over_processes, world_siz
 from hypersphere.engine.reduce import uniform_weight
 from hypersphere.engine.sweep import Plan, Target, Weights, slopes_of
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # the engine differentiates inside forward
+
+def _uncompiled(function: Callable[P, T]) -> Callable[P, T]:
+    """Keeps torch.compile out, since the engine differentiates inside forward. What does so is loaded at the first
+    call: it would double the time that importing this package takes."""
+    outside: list[Callable[P, T]] = []
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if not outside:
+            outside.append(torch.compiler.disable(function))
+        return outside[0](*args, **kwargs)
+
+    return call
+
+
+@_uncompiled
 def stream(
     objective: Evaluable,
     z1: Tensor,
@@ -246,7 +265,7 @@ class _Whole(_Reduced):
         return tuple(value.detach() for value in values.values())
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_uncompiled
 def whole(objective: Whole, z1: Tensor, z2: Tensor, parts: bool) -> Statistics:
     """The numbers of an objective that sees the rows of all processes at once."""
     names: list[str] = []

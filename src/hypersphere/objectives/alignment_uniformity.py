@@ -19,6 +19,7 @@ class AlignUniform(PairwiseObjective):
 
     L = (1-λ) mean_i ‖h_i-h'_i‖^α + λ log mean_{pairs} e^{-t‖·‖²}, λ = ``weight``.
     pairs "same": (h_i, h_j) in each view, the two averaged (Wang and Isola); "cross": (h_i, h'_j), i≠j (Nie).
+    variant "released" adds 2t to the logarithm, as the code of Nie et al. does (with pairs "same").
 
     Source: Wang & Isola 2020; Nie et al. 2023, Eq. 2 to 4.
     Use it to steer the two by hand, or its parts as a metric (α = 2, t = 2). It has no gradient dissipation: it
@@ -36,6 +37,7 @@ class AlignUniform(PairwiseObjective):
     t: float = number(default=2.0, above=0)
     weight: float = number(default=0.5, at_least=0, at_most=1)
     pairs: str = choice("same", "cross", default="same")
+    variant: str = choice("paper", "released", default="paper")
 
     @property
     def negatives(self) -> str:
@@ -57,6 +59,6 @@ class AlignUniform(PairwiseObjective):
 
     def combine(self, statistics: Statistics) -> Statistics:
         alignment = (1 - self.weight) * statistics["distance"].mean()
-        potential = torch.logsumexp(statistics["potential"], dim=0) - statistics["pairs"].sum().log() - 2 * self.t
-        uniformity = self.weight * potential
+        potential = torch.logsumexp(statistics["potential"], dim=0) - statistics["pairs"].sum().log()
+        uniformity = self.weight * (potential - (0 if self.variant == "released" else 2 * self.t))
         return {"loss": alignment + uniformity, "alignment": alignment, "uniformity": uniformity}

@@ -12,7 +12,7 @@ from hypersphere.engine.processes import exchange, world_size
 from hypersphere.geometry import unit
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.registry import as_objective, register
-from hypersphere.objectives.settings import Setting, anything, number
+from hypersphere.objectives.settings import Setting, anything, choice, number
 
 
 def orthonormal_anchors(num_classes: int, dim: int, seed: int) -> Tensor:
@@ -29,12 +29,13 @@ def orthonormal_anchors(num_classes: int, dim: int, seed: int) -> Tensor:
 
 
 class AnchorRegression(PairwiseObjective):
-    """1 - cos(z, c_y), mean over the labelled rows of both views; 0 if no row is labelled."""
+    """offset - cos(z, c_y), mean or sum over the labelled rows of both views; 0 if no row is labelled."""
 
     name = "anchor_regression"
     negatives = ()
     anchors = "both"
-    reductions = ("mean",)
+    reductions = ("mean", "sum")
+    offset: float = 1.0
 
     def __init__(self, directions: Tensor, **common: Any) -> None:
         super().__init__(**common)
@@ -48,13 +49,14 @@ class AnchorRegression(PairwiseObjective):
         labelled = (labels >= 0) & known
         directions = unit(self.directions.to(anchors.rows))  # of length 1 in the precision at hand
         chosen = directions[torch.where(labelled, labels, 0)]
-        distance = torch.where(labelled, 1 - (anchors.rows * chosen).sum(dim=1), 0)
+        distance = torch.where(labelled, self.offset - (anchors.rows * chosen).sum(dim=1), 0)
         return {"distance": distance, "labelled": labelled.to(distance), "unknown": (~known).to(distance)}
 
     def combine(self, statistics: Statistics) -> Statistics:
         if statistics["unknown"].any():  # here, where every process knows it
             raise ValueError(f"labels must be below the number of classes ({len(self.directions)}), or -1")
-        return {"loss": statistics["distance"].sum() / statistics["labelled"].sum().clamp_min(1)}
+        total = statistics["distance"].sum()
+        return {"loss": total if self.reduction == "sum" else total / statistics["labelled"].sum().clamp_min(1)}
 
 
 @register("cloa")
@@ -63,6 +65,8 @@ class CLOA(Objective):
 
     L = L_base + weight · mean over labelled rows and both views of (1 - cos(z, c_y)); c_1 … c_k are orthonormal,
     fixed by the seed. Labels of -1 are unlabelled and take part in the base only.
+    reduction "sum" adds up the labelled rows of both views, as the paper writes it (the base keeps its own reduction);
+    variant "released" leaves out the 1, as the authors' code does: the same gradient.
 
     Source: Li & Pimentel-Alarcón 2024, Eq. 2 (there a sum; the mean is that of the authors' code).
     Use it when some labels are known and the base collapses at a large learning rate: at a collapsed point the
@@ -81,12 +85,13 @@ class CLOA(Objective):
 
     source = "Li & Pimentel-Alarcón 2024, Eq. 2"
     final = ("base", "num_classes", "dim", "seed")
-    reductions = ("mean",)  # of the anchors' term; the base keeps its own
+    reductions = ("mean", "sum")  # of the anchors' term; the base keeps its own
     base: Any = anything(default="infonce")
     num_classes: int = number(at_least=1, whole=True)
     dim: int = number(at_least=1, whole=True)
     weight: float = number(default=1.0, at_least=0)
     seed: int = number(default=0, at_least=0, whole=True)
+    variant: str = choice("paper", "released", default="paper")
 
     def build(self) -> None:
         if self.num_classes > self.dim:
@@ -94,14 +99,17 @@ class CLOA(Objective):
         self.base: nn.Module = as_objective(self.base, "cloa's base", gather=self.gather, **self.passed_on())
         if isinstance(self.base, Objective) and self.base.gather != self.gather:
             raise ValueError(f"cloa has gather={self.gather} but its base {self.base!r} has not")
+        self._foreign = not isinstance(self.base, Objective)
         directions = orthonormal_anchors(self.num_classes, self.dim, self.seed)
-        self.regression = AnchorRegression(directions, gather=self.gather)
+        self.regression = AnchorRegression(directions)
+        self.follow()
 
     def _learn(self, settings: dict[str, Setting]) -> None:
         """What is learned is the base's."""
 
     def follow(self) -> None:
-        self.regression.gather = self.gather
+        self.regression.gather, self.regression.reduction = self.gather, self.reduction
+        self.regression.offset = 0.0 if self.variant == "released" else 1.0
         if isinstance(self.base, Objective):
             self.base.gather = self.gather
 
@@ -121,8 +129,8 @@ class CLOA(Objective):
             given = [each[0] for each in exchange([int(labels is not None)], z1.device)]
             if len(set(given)) > 1:
                 raise ValueError(f"processes differ in the presence of labels: {given}")
-        if isinstance(self.base, Objective):
-            found = self.base.evaluate(z1, z2, labels, negatives, parts)
+        if not self._foreign:
+            found: Statistics = self.base.evaluate(z1, z2, labels, negatives, parts)
         elif negatives is None:
             found = {"loss": self.base(z1, z2)}
         else:

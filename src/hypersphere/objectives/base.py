@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
+import copy
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from hypersphere.engine import Anchors, Read, Statistics, evaluate, evaluate_whole
+from hypersphere.geometry import unit
+from hypersphere.names import did_you_mean
 from hypersphere.objectives.settings import (
     REQUIRED,
     Number,
@@ -66,8 +69,7 @@ class Objective(nn.Module):
         super().__init__()
         settings = self.settings()
         for unknown in given.keys() - settings.keys():
-            near = difflib.get_close_matches(unknown, settings, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(unknown, settings)
             raise ValueError(f"{self.name} has no parameter {unknown!r}{hint} (it takes {', '.join(settings)})")
         for name, setting in settings.items():
             value = given.get(name, setting.default)
@@ -130,6 +132,16 @@ class Objective(nn.Module):
     def build(self) -> None:
         """Called last; for an objective made of others."""
 
+    def seen_through(self, lens: Callable[[PairwiseObjective], Any]) -> Any:
+        """The same objective, with each of its pairwise parts as ``lens`` shows it; parameters stay shared."""
+        seen = copy.copy(self)
+        seen._modules = {}
+        for name, part in self._modules.items():
+            if not isinstance(part, Objective):
+                raise ValueError(f"{self.name}'s {name} is a {type(part).__name__}, whose negatives are not known")
+            seen._modules[name] = part.seen_through(lens)
+        return seen
+
     def forward(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None = None, *, negatives: Tensor | None = None
     ) -> Tensor:
@@ -152,7 +164,7 @@ class Objective(nn.Module):
         for name, setting in self.settings().items():
             value = getattr(self, name)
             value = float(f"{value.item():.6g}") if isinstance(value, Tensor) else value
-            if name not in ("reduction", "gather", "learnable") or value != setting.default:
+            if name not in ("variant", "reduction", "gather", "learnable") or value != setting.default:
                 shown.append(f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -187,6 +199,13 @@ class PairwiseObjective(Objective):
         """Overridden by objectives whose anchors are coupled: from the statistics of all anchors (N,), the losses
         (N,) or a scalar under "loss", and parts under other names."""
         return statistics
+
+    def seen_through(self, lens: Callable[[PairwiseObjective], Any]) -> Any:
+        return lens(self) if self.reads else self
+
+    def scaled(self, vectors: Tensor) -> Tensor:
+        """Sums of rows, scaled back to where rows are: to unit length."""
+        return unit(vectors)
 
     def prepare(self, x: Tensor, y: Tensor) -> Any:
         """Anything all anchors need to know of the whole views; arrives as ``context`` in ``block``."""
@@ -255,6 +274,9 @@ class FeatureObjective(Objective):
 
     def rows(self, z: Tensor) -> Tensor:
         return z
+
+    def seen_through(self, lens: Callable[[PairwiseObjective], Any]) -> Any:
+        raise ValueError(f"{self.name} compares features, not pairs: it has no negatives to mix")
 
     def evaluate(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool

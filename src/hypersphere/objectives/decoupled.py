@@ -36,7 +36,7 @@ class DCL(Decoupled):
 
     L_i = -s_ii/τ + log Σ_{j≠i} e^{s_ij/τ}; negatives "cross": h'_j, N anchors; "both": h_j and h'_j, 2N anchors.
 
-    Source: Yeh et al. 2022 (both); Nie et al. 2023, Eq. 8 (cross).
+    Source: Yeh et al. 2022 (both); Nie et al. 2023 (cross).
     Use it for small batches, where InfoNCE's gradient dies early; expect overfitting in long runs (Nie, Fig. 1).
     The value becomes negative, which is no error.
     Relations: ``infonce`` is its softplus, anchor by anchor; ``dcl_plus`` its positive part; ``dclw`` weighs positives.
@@ -46,7 +46,7 @@ class DCL(Decoupled):
     0.098612
     """
 
-    source = "Yeh et al. 2022; Nie et al. 2023, Eq. 8"
+    source = "Yeh et al. 2022; Nie et al. 2023"
 
 
 @register("dcl_plus")

@@ -23,7 +23,11 @@ def lorentz_rows(z: Tensor, curvature: float) -> Tensor:
 
     x = tanh(√c ‖z‖) z / (√c ‖z‖) with ‖z‖ clipped; the point is (1+c‖x‖², 2√c x) / (1-c‖x‖²). For two of them
     p, q the distance in the ball is arccosh(p_0 q_0 - p_1 q_1 - …)/√c.
+
+    Near the rim the two halves of that product are in the thousands and all but cancel, and so do those of ‖x-y‖²:
+    matrix products in float32 keep three digits of the distance. So the points are in float64, where there is one.
     """
+    z = z if z.device.type == "mps" else z.double()
     root = curvature**0.5
     scale = z.detach().abs().amax(dim=1, keepdim=True).clamp_min(1)  # so that squares of huge rows do not overflow
     scaled = z / scale
@@ -36,7 +40,7 @@ def lorentz_rows(z: Tensor, curvature: float) -> Tensor:
 
 
 class BallInfoNCE(PairwiseObjective):
-    """InfoNCE with the negative hyperbolic distance as similarity; reads Lorentz products of the hyperboloid."""
+    """InfoNCE with the negative hyperbolic distance d as similarity; reads -cosh(√c d), Lorentz products of points."""
 
     name = "ball_infonce"
     temperature: float = number(default=0.1, above=0, learnable=True)
@@ -46,14 +50,18 @@ class BallInfoNCE(PairwiseObjective):
         return lorentz_rows(z, self.curvature)
 
     def metric(self, rows: Tensor) -> Tensor:
-        """p_0 q_0 - p_1 q_1 - …"""
-        signs = -torch.ones(rows.shape[1], dtype=rows.dtype, device=rows.device)
-        signs[0] = 1
+        """-p_0 q_0 + p_1 q_1 + …, so that nearer is larger, as on the sphere."""
+        signs = torch.ones(rows.shape[1], dtype=rows.dtype, device=rows.device)
+        signs[0] = -1
         return signs
 
+    def scaled(self, vectors: Tensor) -> Tensor:
+        """Back onto the hyperboloid."""
+        return vectors * (-(vectors**2 * self.metric(vectors)).sum(dim=1, keepdim=True)).rsqrt()
+
     def distance(self, product: Tensor) -> Tensor:
-        """arccosh(product)/√c; at coincident points, where its slope is infinite, the gradient is 0."""
-        beyond = (product - 1).clamp_min(1e-6 if product.dtype == torch.float32 else 1e-12)
+        """arccosh(-product)/√c; at coincident points, where its slope is infinite, the gradient is 0."""
+        beyond = (-product - 1).clamp_min(1e-6 if product.dtype == torch.float32 else 1e-12)
         length: Tensor = torch.log1p(beyond + (beyond * (beyond + 2)).sqrt())
         return length / math.sqrt(self.curvature)
 
@@ -105,7 +113,7 @@ class Hyperbolic(Objective):
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
     ) -> Statistics:
         found = self.sphere.evaluate(z1, z2, labels, negatives, parts)
-        ball = self.weight * self.ball.evaluate(z1, z2, labels, negatives, parts=False)["loss"]
+        ball = self.weight * self.ball.evaluate(z1, z2, labels, negatives, parts=False)["loss"].to(found["loss"])
         if not parts:
             return {"loss": found["loss"] + ball}
         return {"loss": found["loss"] + ball, "sphere": found["loss"], "ball": ball}

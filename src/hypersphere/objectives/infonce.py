@@ -45,7 +45,7 @@ class InfoNCE(SoftmaxObjective):
 
     L_i = -log( e^{s_ii/τ} / Σ_j e^{s_ij/τ} ), mean over anchors; ``symmetric`` averages rows and columns.
 
-    Source: SimCSE (Gao et al. 2021); L_cl in Nie et al. 2023, Eq. 1; L^info in Li et al. 2024; CLIP if symmetric.
+    Source: SimCSE (Gao et al. 2021); L_cl in Nie et al. 2023; L^info in Li et al. 2024; symmetric: CLIP.
     Use it when in doubt: it is the reference all others are compared with. It needs many negatives and its gradient
     dissipates once an anchor's gap exceeds τ log(N-1).
     Relations: softplus of ``dcl``; ``ntxent`` adds the anchor's own view to the denominator; ``arccon`` with angle 0.
@@ -55,7 +55,7 @@ class InfoNCE(SoftmaxObjective):
     0.743668
     """
 
-    source = "Gao et al. 2021; Nie et al. 2023, Eq. 1"
+    source = "Gao et al. 2021; Nie et al. 2023"
     symmetric: bool = flag(default=False)
 
     @property

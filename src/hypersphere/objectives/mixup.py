@@ -2,32 +2,104 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hypersphere.engine import Anchors, Read, Statistics
-from hypersphere.geometry import unit
-from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.engine import Anchors, Statistics
+from hypersphere.engine.batch import weighed
+from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.registry import as_objective, register
 from hypersphere.objectives.settings import Setting, anything, choice, flag, number
 
 
-@register("mixup")
-class Mixup(PairwiseObjective):
-    """Any pairwise objective with one more negative per anchor, mixed from two other vectors.
+@dataclass(frozen=True)
+class MixedNegatives:
+    """A pairwise objective as the engine sees it, with one more column in every matrix it reads.
 
-    kind "negatives": λ n_1 + (1-λ) n_2 of the anchor's hardest and second hardest negatives; "positive":
-    λ y_i + (1-λ) n of its positive and the next instance's vector; λ = ``mix``. ``normalize`` scales the mix to length
-    1. Mixed vectors carry no gradient.
+    The column stands for a mixed instance: the same two instances are mixed in each matrix, in that matrix's view.
+    """
+
+    inner: PairwiseObjective
+    kind: str
+    mix: float
+    normalize: bool
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)  # all else is the objective's own
+
+    def evaluate(self, *batch: Any, **how: Any) -> Statistics:
+        seen: Any = self
+        found: Statistics = type(self.inner).evaluate(seen, *batch, **how)
+        return found
+
+    def prepare(self, x: Tensor, y: Tensor) -> Any:
+        keys = {"cross": (y,), "same": (x,), "other": (y,), "both": (y, x)}
+        columns = [keys[read][0] if len(keys[read]) == 1 else torch.cat(keys[read]) for read in self.inner.reads]
+        return columns, len(x), self.inner.prepare(x, y)
+
+    def block(self, anchors: Anchors) -> Statistics:
+        columns, size, context = anchors.context
+        partners, exists = self.partners(anchors, len(columns[0]), size)
+        wider = [
+            torch.cat([matrix, self.similarity(anchors, keys, partners, read == "other")], dim=1)
+            for read, matrix, keys in zip(self.inner.reads, anchors.negatives, columns, strict=True)
+        ]
+        more = replace(
+            anchors,
+            negatives=tuple(wider),
+            mask=torch.cat([anchors.mask, exists.unsqueeze(1)], dim=1),
+            relatives=None if anchors.relatives is None else pad(anchors.relatives, (0, 1), value=False),
+            context=context,
+        )
+        return self.inner.block(more)
+
+    def partners(self, anchors: Anchors, columns: int, size: int) -> tuple[Tensor, Tensor]:
+        """The two columns (B, 2) that are mixed, and whether (B,) there is any to mix; in a mix with the positive it
+        takes the place of the first. An only negative is mixed with itself."""
+        # Extra negatives, which stand behind the batch's own columns, are not mixed, nor are further positives.
+        usable = anchors.mask if anchors.relatives is None else anchors.mask & ~anchors.relatives
+        if self.kind == "positive":
+            ahead = torch.arange(1, 2 if anchors.relatives is None else size, device=usable.device)
+            following = (anchors.places.unsqueeze(1) + ahead) % size
+            steps = usable.gather(1, following).to(torch.uint8).argmax(dim=1, keepdim=True)  # to the first one
+            chosen = following.gather(1, steps)
+            return chosen.expand(-1, 2), usable.gather(1, chosen).squeeze(1)
+        known = torch.where(usable, anchors.negatives[0].detach(), -torch.inf)[:, :columns]
+        values, chosen = known.topk(min(2, columns - columns // size), dim=1)
+        second = torch.where(values[:, -1] > -torch.inf, chosen[:, -1], chosen[:, 0])
+        return torch.stack([chosen[:, 0], second], dim=1), values[:, 0] > -torch.inf
+
+    def similarity(self, anchors: Anchors, keys: Tensor, partners: Tensor, of_other: bool) -> Tensor:
+        """Of the anchors (of their other views if ``of_other``) with their mixed vectors: (B, 1)."""
+        rows, positive = (anchors.others, anchors.rows) if of_other else (anchors.rows, anchors.others)
+        if of_other and self.inner.one_sided:
+            rows = rows.detach()
+        first = positive.detach() if self.kind == "positive" else keys[partners[:, 0]]
+        mixed = self.mix * first + (1 - self.mix) * keys[partners[:, 1]]
+        mixed = self.inner.scaled(mixed) if self.normalize else mixed
+        seen: Any = self
+        return (weighed(seen, rows) * mixed).sum(dim=1, keepdim=True)
+
+
+@register("mixup")
+class Mixup(Objective):
+    """Any objective that has negatives, with one more for each anchor, mixed from two other vectors.
+
+    kind "negatives": λ n_1 + (1-λ) n_2 of the anchor's hardest and second hardest negatives, λ = ``mix``;
+    kind "positive": λ y_i + (1-λ) n of its positive and the next instance's vector.
+    Where labels make further positives (``supcon``) these are not mixed: the hardest and the next instance are looked
+    for among the others. An only negative is mixed with itself; an anchor without any gets no mixed one.
+    ``normalize`` scales the mix to length 1 (in hyperbolic space: back onto the hyperboloid). Mixed vectors carry no
+    gradient. A base that reads several similarity matrices sees the same two instances mixed in each of them.
 
     Source: Nie et al. 2023, Appendix E (both types); MixCSE (Zhang et al. 2022) for kind positive, normalised.
     Use it when negatives are too easy. Un-normalised, a mix of negatives is never harder than the hardest of them.
-    Relations: the base is a name, a mapping {"name": …, parameters…}, or a pairwise objective that reads one family of
-    negatives.
+    Relations: the base is a name, a mapping {"name": …, parameters…}, or an objective; around ``cloa`` or
+    ``hyperbolic`` it mixes for the objectives inside. ``barlow`` and ``vicreg`` have no negatives.
 
     >>> Mixup(base="infonce", kind="positive")
     Mixup(base=InfoNCE(temperature=0.05, symmetric=False), kind='positive', mix=0.2, normalize=False)
@@ -45,10 +117,9 @@ class Mixup(PairwiseObjective):
 
     def build(self) -> None:
         base = as_objective(self.base, "mixup's base", gather=self.gather, **self.passed_on())
-        if not isinstance(base, PairwiseObjective) or len(base.reads) != 1:
-            raise ValueError(f"mixup needs a base that reads one family of negatives; {type(base).__name__} does not")
-        if base.rows is not None:
-            raise ValueError(f"mixup mixes unit vectors; {type(base).__name__} works on others")
+        if not isinstance(base, Objective) or isinstance(base, Mixup):
+            raise ValueError(f"mixup needs one of hypersphere's other objectives as its base, not {base!r}")
+        base.seen_through(self.lens)  # says why, if there is nothing to mix
         if base.gather != self.gather:
             raise ValueError(f"mixup has gather={self.gather} but its base {base!r} has not")
         if "reduction" not in self._given:
@@ -63,73 +134,22 @@ class Mixup(PairwiseObjective):
         """What is learned is the base's."""
 
     def follow(self) -> None:
-        self.inner.gather, self.inner.reduction = self.gather, self.reduction
+        self.base.gather, self.base.reduction = self.gather, self.reduction
 
     @property
-    def inner(self) -> PairwiseObjective:
-        base: PairwiseObjective = self.base
-        return base
+    def raw_rows(self) -> bool:
+        return bool(self.base.raw_rows)
 
     @property
-    def negatives(self) -> str:
-        return str(self.inner.reads[0])
+    def dim(self) -> int:
+        """The width that a ``cloa`` inside is made for; other bases have none."""
+        return int(self.base.dim)
 
-    @property
-    def reads(self) -> tuple[Read, ...]:
-        return self.inner.reads
+    def lens(self, part: PairwiseObjective) -> MixedNegatives:
+        return MixedNegatives(part, self.kind, self.mix, self.normalize)
 
-    @property
-    def anchors(self) -> Any:
-        return self.inner.anchors
-
-    @property
-    def one_sided(self) -> Any:
-        return self.inner.one_sided
-
-    @property
-    def labelled(self) -> Any:
-        return self.inner.labelled
-
-    @property
-    def turns_add(self) -> Any:
-        return self.inner.turns_add
-
-    @property
-    def only_similarities(self) -> bool:
-        return False  # the mixed vectors are made of rows
-
-    @property
-    def coupled(self) -> bool:
-        return self.inner.coupled
-
-    def combine(self, statistics: Statistics) -> Statistics:
-        return self.inner.combine(statistics)
-
-    def prepare(self, x: Tensor, y: Tensor) -> Any:
-        return x, y, self.inner.prepare(x, y)
-
-    def block(self, anchors: Anchors) -> Statistics:
-        x, y, context = anchors.context
-        similarity = (anchors.rows * self.mixed(anchors, x, y)).sum(dim=1, keepdim=True)
-        more = replace(
-            anchors,
-            negatives=(torch.cat([anchors.negatives[0], similarity], dim=1),),
-            mask=pad(anchors.mask, (0, 1), value=True),
-            relatives=None if anchors.relatives is None else pad(anchors.relatives, (0, 1), value=False),
-            context=context,
-        )
-        return self.inner.block(more)
-
-    def mixed(self, anchors: Anchors, x: Tensor, y: Tensor) -> Tensor:
-        """The mixed vectors (B, D), from the views (N, D) of the whole batch."""
-        keys = {"cross": [y], "same": [x], "other": [y], "both": [y, x]}[self.negatives]
-        if self.kind == "positive":
-            first, second = anchors.others.detach(), keys[0][(anchors.places + 1) % len(y)]
-        else:
-            within = sum(len(each) for each in keys)  # extra negatives are not mixed
-            known = torch.where(anchors.mask, anchors.negatives[0].detach(), -torch.inf)[:, :within]
-            hardest = known.topk(min(2, within - len(keys)), dim=1).indices
-            rows = torch.cat(keys)
-            first, second = rows[hardest[:, 0]], rows[hardest[:, -1]]
-        mixed = self.mix * first + (1 - self.mix) * second
-        return unit(mixed) if self.normalize else mixed
+    def evaluate(
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+    ) -> Statistics:
+        found: Statistics = self.base.seen_through(self.lens).evaluate(z1, z2, labels, negatives, parts)
+        return found

@@ -1,168 +1,14 @@
-"""The modified objectives of Li et al. 2024: only anchors move, gated, weighted, with a fixed ratio."""
+"""The modified objectives of Li et al. 2024, in the stages from the original loss to the effective one."""
 
 from __future__ import annotations
-
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Anchors, Statistics, masked_logsumexp, masked_max, masked_softmax, masked_sum
-from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.engine import Anchors, Statistics, masked_max, masked_min
+from hypersphere.objectives.gated import ModifiedObjective, QuadraticStart
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
-
-
-class ModifiedObjective(PairwiseObjective):
-    """Gradient of anchor x_i: d_i ( Σ_{j≠i} W_ij x_j - P_i y_i ), d_i = 1[s_ii - max_{k≠i} s_ik < m] from +gd on.
-
-    Weights, keys and positives carry no gradient; the value Σ_i d_i (Σ_j W_ij x_i·x_j - P_i x_i·y_i) means nothing
-    by itself. views "both": each view takes its turn as the anchor and the two add; "anchor": the first only.
-
-    variant "released" is what the authors' code does instead: the gate is 1[1 - max_{k≠i} x_i·x_k < m] within the
-    view, and where the ratio is fixed the positive term moves both its vectors (unless their gates are closed), so
-    that the effective ratio is r(1 + κ'_i/κ_i), about 2r.
-    """
-
-    one_sided = True
-    turns_add = True
-    reductions: ClassVar[tuple[str, ...]] = ("sum", "mean")
-    stages: ClassVar[tuple[str, ...]] = ("original", "+gd", "+w", "+r")
-
-    margin: float = number(default=0.30)
-    temperature: float = number(default=0.05, above=0)
-    ratio: float = number(default=1.5, at_least=0)
-    weight: float = number(default=30.0, at_least=0)
-    stage: str = choice("original", "+gd", "+w", "+r", default="+r")
-    views: str = choice("both", "anchor", default="both")
-    variant: str = choice("paper", "released", default="paper")
-    reduction: str = choice("sum", "mean", "none", default="sum")
-
-    def check(self) -> None:
-        if self.stage not in self.stages:
-            raise ValueError(f"{self.name} has no stage {self.stage!r}, only {', '.join(self.stages)}")
-
-    @property
-    def anchors(self) -> str:
-        return "both" if self.views == "both" else "first"
-
-    @property
-    def gated(self) -> bool:
-        return self.stage != "original"
-
-    @property
-    def weighted(self) -> bool:
-        return self.stage in ("+w", "+r")
-
-    @property
-    def released(self) -> bool:
-        return self.variant == "released"
-
-    @property
-    def fixed_ratio(self) -> float | None:
-        """r where P_i = r Σ_j W_ij; None where P = 2/N."""
-        return self.ratio if self.stage == "+r" else None
-
-    @property
-    def positives_move(self) -> bool:
-        return self.released and self.fixed_ratio is not None
-
-    @property
-    def only_similarities(self) -> bool:
-        return not self.positives_move
-
-    @property
-    def weigh_by(self) -> str:
-        """The similarities the weights are made of."""
-        return "same"
-
-    @property
-    def moved_along(self) -> str:
-        """The similarities with the vectors that push the anchor."""
-        return "same"
-
-    @property
-    def negatives(self) -> tuple[str, ...]:
-        wanted = [self.moved_along, self.weigh_by]
-        if self.gated:
-            wanted += ["same"] if self.released else ["cross"]
-        if self.gated and self.positives_move:
-            wanted.append("other")
-        return tuple(dict.fromkeys(wanted))
-
-    def matrix(self, anchors: Anchors, name: str) -> Tensor:
-        return anchors.negatives[self.negatives.index(name)]
-
-    def gates(self, anchors: Anchors) -> tuple[Tensor, Tensor]:
-        """1 where the anchor moves, and where its positive does."""
-        positive = anchors.positive.detach()
-        if not self.gated:
-            return torch.ones_like(positive), torch.ones_like(positive)
-        if not self.released:
-            gate = positive - masked_max(self.matrix(anchors, "cross").detach(), anchors.mask) < self.margin
-            return gate.to(positive), torch.zeros_like(positive)
-        views = ("same", "other") if self.positives_move else ("same",)
-        within = [1 - masked_max(self.matrix(anchors, view).detach(), anchors.mask) for view in views]
-        return (within[0] < self.margin).to(positive), (within[-1] < self.margin).to(positive)
-
-    def block(self, anchors: Anchors) -> Statistics:
-        gate, other = self.gates(anchors)
-        plain = self.only_similarities
-        positive = anchors.positive if plain else self.similarity(anchors, anchors.others.detach())
-        found = {"gate": gate, **self.push(anchors), "positive": positive}
-        if self.positives_move:  # the positive's own share of the same term
-            found["counterpart"] = other * self.similarity(anchors, anchors.others, anchors.rows.detach())
-        return found
-
-    def similarity(self, anchors: Anchors, others: Tensor, rows: Tensor | None = None) -> Tensor:
-        """x_i·y_i as it stands in the positive term."""
-        return ((anchors.rows if rows is None else rows) * others).sum(dim=1)
-
-    def push(self, anchors: Anchors) -> Statistics:
-        """Mean of x_i·x_j under the anchor's own weights, and the logarithm of its share of all weight."""
-        by, mask = self.matrix(anchors, self.weigh_by).detach(), anchors.mask
-        along = self.matrix(anchors, self.moved_along)
-        return {
-            "negative": (masked_softmax(by, mask, self.exponent) * along).sum(dim=1),
-            "mass": masked_logsumexp(by, mask, self.exponent),
-        }
-
-    @property
-    def exponent(self) -> float:
-        return 1 / self.temperature
-
-    def total_weight(self, mass: Tensor) -> Tensor:
-        """Σ_j W_ij of each anchor."""
-        raise TypeError(f"{type(self).__name__} must define total_weight")
-
-    def combine(self, statistics: Statistics) -> Statistics:
-        weight = self.total_weight(statistics["mass"].detach())
-        pull = 2 / len(weight) if self.fixed_ratio is None else self.fixed_ratio * weight
-        gate = statistics["gate"]
-        alignment = -gate * pull * statistics["positive"]
-        if self.positives_move:
-            moved = pull * statistics["counterpart"]
-            alignment = alignment - (moved - moved.detach())  # a gradient, no value
-        energy = gate * weight * statistics["negative"]
-        return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
-
-
-class QuadraticStart(ModifiedObjective):
-    """Barlow Twins and VICReg: quadratic weights at first, exponential with a global normaliser from +w on."""
-
-    def push(self, anchors: Anchors) -> Statistics:
-        if self.weighted:
-            return super().push(anchors)
-        weights, along = self.matrix(anchors, self.weigh_by).detach(), self.matrix(anchors, self.moved_along)
-        return {
-            "negative": masked_sum(weights * along, anchors.mask),
-            "mass": torch.zeros_like(anchors.positive),
-        }
-
-    def total_weight(self, mass: Tensor) -> Tensor:
-        if self.weighted:
-            return torch.softmax(mass, dim=0)
-        return torch.full_like(mass, 2 * self.weight / len(mass) ** 2)
 
 
 @register("mmhe")
@@ -171,7 +17,8 @@ class ModifiedMHE(ModifiedObjective):
 
     original, +gd: W_ij = 2ν e^{2a_ij} / Σ_{k<l} e^{2a_kl}, P = 2/N; +w: W_ij = e^{a_ij/τ} / (τ Σ_{k<l} e^{a_kl/τ});
     +r: P_i = r Σ_j W_ij. From +gd on times the gate d_i. variant "released" has e^{a_ij} for e^{2a_ij} and fixes the
-    ratio at 1 from +w on. Reduction "sum", as the gradients are defined.
+    ratio at 1 from +w on; "printed" adds the energy of the whole batch to every open anchor at +r, as Eq. 14 says
+    literally: Σ_k d_k W_ij for d_i W_ij. Reduction "sum", as the gradients are defined.
 
     Source: Li et al. 2024, Eq. 14 and 16 (corrected: the shared term counts once), Table 5 for the stages.
     Use it for sentences (BERT-base: m .30, τ .05, r 1.75; RoBERTa-base: r 1.25). Compare gradients, not values.
@@ -185,6 +32,11 @@ class ModifiedMHE(ModifiedObjective):
     source = "Li et al. 2024, Eq. 14, 16"
     ratio: float = number(default=1.75, at_least=0)
     weight: float = number(default=10.0, at_least=0)
+    variant: str = choice("paper", "released", "printed", default="paper")
+
+    def times(self, gate: Tensor) -> Tensor:
+        literal = self.variant == "printed" and self.stage == "+r"
+        return gate.sum().expand_as(gate) if literal else gate
 
     @property
     def fixed_ratio(self) -> float | None:
@@ -207,7 +59,8 @@ class ModifiedBarlow(QuadraticStart):
 
     original, +gd: W_ij = 2ν b_ij/N², P y_i = (2/N)(I - (1-ν) diag C) y_i, C = mean_i h_i h'_iᵀ, b_ij = y_i·y_j;
     +w: W_ij = e^{s_ij/τ} / Σ_{k≠l} e^{s_kl/τ}, P = 2/N; +r: P_i = r Σ_j W_ij. From +gd on times the gate d_i.
-    variant "released" takes the weights from b at every stage. Reduction "sum", as the gradients are defined.
+    variant "released" takes the weights from b at every stage; "printed" from s at every stage, as Eq. 10 has it.
+    Reduction "sum", as the gradients are defined.
 
     Source: Li et al. 2024, Eq. 6, 10 (corrected: weight h'_i·h'_j) and 13, Table 5 for the stages.
     Use it for sentences (BERT-base: m .30, τ .05, r 1.5; RoBERTa-base: m .37, r 1.25). Compare gradients, not values.
@@ -219,10 +72,12 @@ class ModifiedBarlow(QuadraticStart):
     """
 
     source = "Li et al. 2024, Eq. 6, 10, 13"
+    variant: str = choice("paper", "released", "printed", default="paper")
 
     @property
     def weigh_by(self) -> str:
-        return "cross" if self.weighted and not self.released else "other"
+        crossed = self.variant == "printed" or (self.weighted and not self.released)
+        return "cross" if crossed else "other"
 
     @property
     def only_similarities(self) -> bool:
@@ -262,7 +117,8 @@ class ModifiedMHS(ModifiedObjective):
 
     original, +gd: W = ν/‖x_i-x_j‖ on the nearest j only, P = 2/N; +r: W = 1/‖x_i-x_j‖, P_i = r W. There is no +w: the
     weight is on the nearest from the start. From +gd on times the gate d_i. variant "released" takes the nearest from
-    the other view, sqrt(d²+1e-4) for d, and the mean over anchors. Reduction "sum", as the gradients are defined.
+    the other view, sqrt(d²+1e-4) for d, and the mean over anchors; "printed" has P_i = r/max_j ‖x_i-x_j‖ at +r, as
+    Eq. 15 has it. Reduction "sum", as the gradients are defined.
 
     Source: Li et al. 2024, Eq. 15 and 17 (corrected: min for max), Table 5 for the stages.
     Use it for sentences (BERT-base: m .30, r 1.75; RoBERTa-base: m .27, r 1.0). Compare gradients, not values.
@@ -277,6 +133,12 @@ class ModifiedMHS(ModifiedObjective):
     stages = ("original", "+gd", "+r")
     ratio: float = number(default=1.75, at_least=0)
     weight: float = number(default=1.0, at_least=0)
+    variant: str = choice("paper", "released", "printed", default="paper")
+
+    @property
+    def farthest(self) -> bool:
+        """Whether the pull is that of the misprint."""
+        return self.variant == "printed" and self.stage == "+r"
 
     @property
     def moved_along(self) -> str:
@@ -290,7 +152,14 @@ class ModifiedMHS(ModifiedObjective):
         nearest = masked_max(self.matrix(anchors, self.moved_along), anchors.mask)
         squared = 2 - 2 * nearest.detach()
         distance = (squared + 1e-4).sqrt() if self.released else squared.clamp_min(1e-12).sqrt()
-        return {"negative": nearest, "mass": 1 / distance}
+        found = {"negative": nearest, "mass": 1 / distance}
+        if self.farthest:
+            widest = masked_min(self.matrix(anchors, "same").detach(), anchors.mask)
+            found["pull"] = (2 - 2 * widest).clamp_min(1e-12).rsqrt()
+        return found
+
+    def pull(self, statistics: Statistics, weight: Tensor) -> Tensor | float:
+        return self.ratio * statistics["pull"].detach() if self.farthest else super().pull(statistics, weight)
 
     def total_weight(self, mass: Tensor) -> Tensor:
         weight = mass if self.stage == "+r" else self.weight * mass

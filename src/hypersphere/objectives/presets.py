@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
+
+from hypersphere.names import did_you_mean
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     # One direction, temperature .05: the training loss of SimCSE.
@@ -29,7 +30,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     # The authors' classes: product of both views' energies; both views' kernels added.
     "dhel-kcl": {
         "dhel": {"temperature": 0.3, "energy": "both"},
-        "kcl": {"kernel": "gaussian", "t": 2.0, "gamma": 16.0, "views": "both"},
+        "kcl": {"kernel": "gaussian", "t": 2.0, "gamma": 16.0, "views": "both", "variant": "released"},
     },
 }
 
@@ -41,8 +42,7 @@ def preset_parameters(preset: str, objective: str) -> dict[str, Any]:
     {'temperature': 0.05}
     """
     if preset not in PRESETS:
-        near = difflib.get_close_matches(str(preset), PRESETS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(preset, PRESETS)
         raise ValueError(f"there is no preset {preset!r}{hint} (there are {', '.join(PRESETS)})")
     if objective not in PRESETS[preset]:
         raise ValueError(f"preset {preset!r} has {', '.join(PRESETS[preset])}, not {objective!r}")

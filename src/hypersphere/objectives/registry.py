@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from torch import nn
 
+from hypersphere.names import did_you_mean
 from hypersphere.objectives.base import Objective
 from hypersphere.objectives.presets import PRESETS, preset_parameters
 
@@ -44,8 +44,7 @@ def objective_class(name: str) -> type[Objective]:
         if name in PRESETS:
             example = next(iter(PRESETS[name]))
             raise ValueError(f"{name!r} is a preset: say create_objective({example!r}, preset={name!r})")
-        near = difflib.get_close_matches(str(name), _REGISTRY, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, _REGISTRY)
         raise ValueError(f"there is no objective {name!r}{hint} (there are {', '.join(list_objectives())})")
     return _REGISTRY[name]
 

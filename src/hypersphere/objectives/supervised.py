@@ -21,7 +21,7 @@ class SupCon(PairwiseObjective):
     form "in": L_i = -log( (1/|P_i|) Σ_{p∈P_i} e^{z_i·z_p/τ} / Σ_{a≠i} e^{z_i·z_a/τ} ).
     P_i: the rows of the same label without i, always with i's other view; label -1: the other view only.
 
-    Source: Khosla et al. 2020, Eq. 2 (out) and 3 (in).
+    Source: Khosla et al. 2020, both forms.
     Use it when some or all labels are known. "out" is the better one in the paper.
     Relations: without labels it is ``ntxent``.
 
@@ -30,7 +30,7 @@ class SupCon(PairwiseObjective):
     1.832089
     """
 
-    source = "Khosla et al. 2020, Eq. 2-3"
+    source = "Khosla et al. 2020"
     negatives = "both"
     anchors = "both"
     labelled = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import pi
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -12,7 +12,7 @@ from hypersphere.geometry import angle, chord
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.hinge import hinge
 from hypersphere.objectives.registry import register
-from hypersphere.objectives.settings import Number, anything, number
+from hypersphere.objectives.settings import Number, anything, choice, number
 
 
 def dot_distance(cos: Tensor) -> Tensor:
@@ -30,8 +30,9 @@ class Triplet(PairwiseObjective):
 
     L_i = max(0, d(h_i, h'_i) - min_{j≠i} d(h_i, h'_j) + m), mean over anchors. distance: "dot" (1 - cos),
     "euclidean", "angle", or a function of the cosine; the margin defaults to .23, .45, .15π, a function needs one.
+    variant "printed" has max for min, the farthest negative, as Li et al. 2024 print it.
 
-    Source: Nie et al. 2023, section 5 (the generic form; Li et al. 2024 print max for min).
+    Source: Nie et al. 2023, section 5 (the generic form).
     Use it to try a distance of your own; the named ones are ``mpt``, ``met`` and ``mat``.
     Relations: the gate of ``paradigm``; ties give one of the valid subgradients.
 
@@ -46,6 +47,7 @@ class Triplet(PairwiseObjective):
     source = "Nie et al. 2023"
     distance: Any = anything(default="euclidean")
     margin: Any = anything(default=None)
+    variant: str = choice("paper", "printed", default="paper")
 
     def check(self) -> None:
         if isinstance(self.distance, str) and self.distance in DISTANCES:
@@ -62,22 +64,46 @@ class Triplet(PairwiseObjective):
         self.margin = Number(usual, at_least=0).clean(usual if self.margin is None else self.margin, "triplet's margin")
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+        nearest = self.variant == "paper"
         if callable(self.distance):
-            return hinge(self.distance(positive), self.margin - masked_min(self.distance(negatives), mask))
+            found = (masked_min if nearest else masked_max)(self.distance(negatives), mask)
+            return hinge(self.distance(positive), self.margin - found)
         distance = DISTANCES[self.distance][0]
-        return hinge(distance(positive), self.margin - distance(masked_max(negatives, mask)))
+        found = (masked_max if nearest else masked_min)(negatives, mask)
+        return hinge(distance(positive), self.margin - distance(found))
 
 
 class NearestTriplet(PairwiseObjective):
-    """A triplet with a distance that falls as the cosine rises, so that the hardest cosine is all it needs."""
+    """A triplet with a distance that falls as the cosine rises, so that the hardest cosine is all it needs.
+
+    variant "released" is the code of Nie et al.: rows of the second view are the anchors (it takes the maximum over
+    the wrong axis), and where it blanks the diagonal with a cosine of 0 the hardest cosine is at least that.
+    """
+
+    blanked: ClassVar[bool] = True  # whether the released code has a cosine of 0 on the diagonal
 
     def distance(self, cos: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} must define distance")
 
     margin: float = number(default=0.0, at_least=0)
+    variant: str = choice("paper", "released", default="paper")
+
+    def evaluate(
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+    ) -> Statistics:
+        views = (z1, z2) if self.variant == "paper" else (z2, z1)
+        # By name, so that whatever shows this objective in another light (mixup) may be ``self``.
+        return PairwiseObjective.evaluate(self, *views, labels, negatives, parts)
+
+    @property
+    def only_similarities(self) -> bool:
+        return self.variant == "paper"  # else of exchanged views
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        return hinge(self.distance(positive), self.margin - self.distance(masked_max(negatives, mask)))
+        hardest = masked_max(negatives, mask)
+        if self.variant == "released" and self.blanked:
+            hardest = hardest.clamp_min(0)
+        return hinge(self.distance(positive), self.margin - self.distance(hardest))
 
 
 @register("mpt")
@@ -85,6 +111,7 @@ class MPT(NearestTriplet):
     """Triplet on the dot product with the hardest negative.
 
     L_i = max(0, m - s_ii + max_{j≠i} s_ij), mean over anchors.
+    variant "released" is the authors' code: max(0, m - s_ii + max(0, max_{j≠i} s_ji)), the second view as anchors.
 
     Source: Nie et al. 2023, Eq. 13; best margin .23 for BERT-base, grid .20 to .35.
     Use it as the simplest loss with gradient dissipation: an anchor whose margin holds gets no gradient at all.
@@ -108,8 +135,9 @@ class MET(NearestTriplet):
     """Triplet on the Euclidean distance with the nearest negative.
 
     L_i = max(0, ‖h_i-h'_i‖ - min_{j≠i} ‖h_i-h'_j‖ + m), mean over anchors.
+    variant "released" is the authors' code: min_{j≠i} ‖h_j-h'_i‖, the second view as anchors.
 
-    Source: Nie et al. 2023, section 5 (MET); best margins .40 to .50.
+    Source: Nie et al. 2023, section 5 (MET), its gradient in Eq. 21; best margins .40 to .50.
     Use it where a contrastive loss overfits; its ratio d_neg/d_pos > 1 pulls positives harder than ``mpt``.
     Relations: ``mpt`` on the dot product, ``mat`` on the angle; euclidean three times in ``paradigm``.
 
@@ -120,6 +148,7 @@ class MET(NearestTriplet):
     """
 
     source = "Nie et al. 2023"
+    blanked = False  # a distance of 2 there, which is never the smallest
     margin: float = number(default=0.45, at_least=0)
 
     def distance(self, cos: Tensor) -> Tensor:
@@ -131,8 +160,9 @@ class MAT(NearestTriplet):
     """Triplet on the angle with the nearest negative.
 
     L_i = max(0, θ_ii' - min_{j≠i} θ_ij' + m), mean over anchors.
+    variant "released" is the authors' code: min(π/2, min_{j≠i} θ_ji'), the second view as anchors.
 
-    Source: Nie et al. 2023, section 5 (MAT); margins of .10π to .20π.
+    Source: Nie et al. 2023, section 5 (MAT), its gradient in Eq. 22; margins of .10π to .20π.
     Use it for a gradient of constant length: both parts have norm 1 while the anchor is active.
     Relations: ``mpt`` on the dot product, ``met`` on the chord; angle three times in ``paradigm``.
 
