@@ -1,4 +1,4 @@
-"""Anatomies against the closed forms of the papers, against each other, and against autograd."""
+"""Anatomies of our losses and of other people's, against each other and against autograd."""
 
 from __future__ import annotations
 
@@ -10,72 +10,11 @@ import torch
 from torch import Tensor
 
 import hypersphere as hs
-from hypersphere.anatomy import closed_form, list_closed_forms, ratio_interval
+from hypersphere.anatomy import ratio_interval
+from hypersphere.anatomy.dissect import rotated
 from hypersphere.geometry import tangent, unit
 from hypersphere.testing.example import some_labels, views
 from tests import cases
-
-CLOSED: dict[str, dict[str, Any]] = {
-    "infonce": {"temperature": 0.2},
-    "arccon": {"temperature": 0.2, "angle": 0.3},
-    "dcl": {"temperature": 0.3},
-    "dcl_plus": {"temperature": 0.3},
-    "mpt": {"margin": 0.5},
-    "met": {"margin": 0.5},
-    "mat": {"margin": 0.5},
-    "dhel": {"temperature": 0.4},
-    "paradigm": {},
-}
-
-
-def angles(name: str, z1: Tensor, z2: Tensor) -> tuple[Tensor, Tensor]:
-    """Angle of the positive (N,) and of the other instances (N, N-1), in the view the objective looks at."""
-    h, g = unit(z1), unit(z2)
-    keys = h if name == "dhel" else g
-    off = ~torch.eye(len(h), dtype=torch.bool)
-    return (h * g).sum(dim=1).arccos(), (h @ keys.T)[off].reshape(len(h), -1).arccos()
-
-
-def test_every_closed_form_is_compared() -> None:
-    assert set(list_closed_forms()) == set(CLOSED)
-
-
-@pytest.mark.parametrize("name", CLOSED)
-def test_dissection_equals_the_closed_form(name: str) -> None:
-    params = CLOSED[name]
-    for seed in range(5):
-        z1, z2 = views(9, 4, seed)
-        anatomy = hs.dissect(hs.create_objective(name, **params), z1, z2)
-        expected = closed_form(name)(*angles(name, z1, z2), **params)
-        off = ~torch.eye(9, dtype=torch.bool)
-        block = anatomy.coefficients.same if name == "dhel" else anatomy.coefficients.cross
-        torch.testing.assert_close(anatomy.dissipation, expected.dissipation, rtol=1e-10, atol=1e-10)
-        product = expected.dissipation[:, None] * expected.weight
-        torch.testing.assert_close(block[off].reshape(9, 8), product, rtol=1e-10, atol=1e-10)
-        moving = expected.dissipation > 0
-        torch.testing.assert_close(anatomy.ratio[moving], expected.ratio[moving], rtol=1e-9, atol=1e-10)
-        open_gates = anatomy.weight[moving].sum(dim=1)
-        torch.testing.assert_close(open_gates, expected.weight[moving].sum(dim=1), rtol=1e-9, atol=1e-10)
-
-
-def test_full_rows_of_table_two() -> None:
-    """MHE, MHS and KCL in the scope of the batch, with the spec's formulas."""
-    z1, z2 = views(7, 4)
-    h, g = unit(z1), unit(z2)
-    a, size = h @ h.T, 7
-    off = 1 - torch.eye(size, dtype=torch.float64)
-    mhe = hs.dissect(hs.create_objective("mhe", weight=3.0), z1, z2, scope="batch")
-    powers = (2 * a).exp() * off
-    half = powers.sum() / 2
-    torch.testing.assert_close(mhe.coefficients.same, 2 * 3 * powers / half)
-    torch.testing.assert_close(mhe.ratio, half / (3 * size * powers.sum(dim=1)))
-    kcl = hs.dissect(hs.create_objective("kcl", gamma=5.0, t=1.5), z1, z2, scope="batch")
-    kernel = torch.exp(-1.5 * (2 - 2 * a)) * off
-    torch.testing.assert_close(kcl.coefficients.same, 4 * 5 * 1.5 * kernel / (size * (size - 1)))
-    own = torch.exp(-1.5 * (2 - 2 * (h * g).sum(dim=1)))
-    torch.testing.assert_close(kcl.ratio, (size - 1) * own / (2 * 5 * kernel.sum(dim=1)))
-    for anatomy in (mhe, kcl):
-        torch.testing.assert_close(anatomy.dissipation, torch.ones(size, dtype=torch.float64))
 
 
 @pytest.mark.parametrize(("name", "params"), **cases.named([c for c in cases.SMOOTH if "both" not in str(c)]))
@@ -101,7 +40,7 @@ def test_the_parts_add_up_to_autograds_tangential_gradient(name: str, params: di
     z1, z2 = views(6, 4)
     labels = some_labels(6)
     objective = hs.create_objective(name, **params).double()
-    parts = hs.dissect(objective, z1, z2, labels, scope="batch").parts(torch.linalg.vector_norm(z1, dim=1))
+    parts = hs.dissect(objective, z1, z2, labels, scope="batch").parts(raw=True)
     x = z1.clone().requires_grad_()
     (slope,) = torch.autograd.grad(objective(x, z2, labels), [x])
     torch.testing.assert_close(parts["alignment"] + parts["uniformity"], slope, rtol=1e-8, atol=1e-10)
@@ -118,6 +57,73 @@ def test_another_librarys_loss_is_taken_apart() -> None:
     assert "antipode" in theirs.method
 
 
+def test_a_loss_of_sentence_transformers_is_taken_apart() -> None:
+    """Its ranking loss with a scale of 20 is InfoNCE at τ = 1/20; with all four directions it is something else."""
+    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    z1, z2 = views(7, 4)
+    ranking = losses.MultipleNegativesRankingLoss(torch.nn.Identity(), scale=20.0)
+    theirs = hs.dissect(lambda a, b: ranking.compute_loss_from_embeddings([a, b], None), z1, z2)
+    ours = hs.dissect(hs.create_objective("infonce", temperature=0.05), z1, z2, scope="batch")
+    torch.testing.assert_close(theirs.coefficients.cross, ours.coefficients.cross, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(theirs.coefficients.positive, ours.coefficients.positive, rtol=1e-9, atol=1e-12)
+    assert theirs.rotation_invariant and theirs.residual.max() < 1e-6
+    assert theirs.coefficients.same.abs().max() < 1e-12
+    directions = ("query_to_doc", "query_to_query", "doc_to_query", "doc_to_doc")
+    wide = losses.MultipleNegativesRankingLoss(torch.nn.Identity(), directions=directions)
+    found = hs.dissect(lambda a, b: wide.compute_loss_from_embeddings([a, b], None), z1, z2)
+    assert found.coefficients.same.abs().max() > 1e-3
+    assert found.residual.max() < 1e-6
+
+
+def test_a_loss_that_computes_in_float32_is_no_worse_than_its_precision() -> None:
+    z1, z2 = views(7, 4)
+    coarse = hs.create_objective("infonce", temperature=0.2)
+    found = hs.dissect(lambda a, b: coarse(a.float(), b.float()), z1, z2)
+    known = hs.dissect(coarse, z1, z2, scope="batch")
+    assert found.rotation_invariant
+    torch.testing.assert_close(found.coefficients.cross, known.coefficients.cross, rtol=1e-3, atol=1e-6)
+    assert "cannot express" not in str(found)
+
+
+def test_cloa_is_its_base_and_a_residual_towards_its_anchors() -> None:
+    z1, z2 = views(6, 4)
+    labels = torch.tensor([0, 1, 0, 1, -1, -1])
+    cloa = hs.create_objective("cloa", base="infonce", num_classes=2, dim=4, weight=3.0)
+    found = hs.dissect(cloa, z1, z2, labels)
+    base = hs.dissect(hs.create_objective("infonce"), z1, z2, scope="batch")
+    torch.testing.assert_close(found.coefficients.cross, base.coefficients.cross, rtol=1e-8, atol=1e-10)
+    torch.testing.assert_close(found.ratio, base.ratio, rtol=1e-8, atol=0)
+    assert not found.rotation_invariant
+    h = unit(z1)
+    pull = tangent(-3 / 8 * cloa.anchors.double()[labels[:4]], h[:4])  # eight labelled rows in both views
+    whole = sum(base.parts().values())[:4] + pull
+    share = pull.norm(dim=1) / (whole.norm(dim=1) + (whole - pull).norm(dim=1))
+    torch.testing.assert_close(found.residual[:4], share, rtol=1e-6, atol=0)
+    assert share.min() > 0.01 and found.residual[4:].max() < 1e-6
+    assert hs.dissect(cloa, z1, z2).rotation_invariant  # without labels it is its base
+
+
+def test_a_loss_tied_to_its_dimensions_is_refused_with_the_reason() -> None:
+    head = torch.nn.Linear(4, 3).double()
+    with pytest.raises(ValueError, match="tied to their 4 dimensions"):
+        hs.dissect(lambda a, b: (head(a) - head(b)).pow(2).mean(), *views(6, 4))
+
+
+def test_a_loss_with_parameters_of_its_own_is_measured_in_double() -> None:
+    class Scaled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.tensor([[1 / 3]]))
+
+        def forward(self, a: Tensor, b: Tensor) -> Tensor:
+            return -torch.nn.functional.linear((unit(a) * unit(b)).sum(dim=1, keepdim=True), self.scale).sum()
+
+    loss = Scaled()
+    found = hs.dissect(loss, *views(6, 4))
+    torch.testing.assert_close(found.coefficients.positive, torch.full((6,), -loss.scale.double().item()).double())
+    assert loss.scale.dtype == torch.float32
+
+
 def test_a_lambda_and_its_dissipation() -> None:
     z1, z2 = views(6, 4)
 
@@ -126,12 +132,15 @@ def test_a_lambda_and_its_dissipation() -> None:
         return (torch.logsumexp(s, dim=1) - s.diagonal()).sum()
 
     found = hs.dissect(infonce, z1, z2)
+    assert found.name == "infonce" and hs.dissect(infonce, z1, z2, name="mine").name == "mine"
     known = hs.dissect(hs.create_objective("infonce", temperature=0.1), z1, z2)
     torch.testing.assert_close(found.coefficients.cross, known.coefficients.cross, rtol=1e-7, atol=1e-9)
     # the antipode is at -1, not at -∞, where the positive still has its e^{-1/τ} in the denominator
     others = (torch.exp(unit(z1) @ unit(z2).T / 0.1) * (1 - torch.eye(6))).sum(dim=1)
     expected = known.dissipation * (others + math.exp(-10)) / others
     torch.testing.assert_close(found.dissipation, expected, rtol=1e-8, atol=1e-12)
+    divided = hs.dissect(lambda a, b: infonce(a, b) / a.shape[1], z1, z2)  # rows are made longer to measure it
+    torch.testing.assert_close(divided.dissipation, expected, rtol=1e-8, atol=1e-12)
 
 
 def test_a_loss_that_is_no_function_of_inner_products_is_said_so() -> None:
@@ -149,16 +158,62 @@ def test_a_loss_that_is_no_function_of_inner_products_is_said_so() -> None:
     assert not barlow.rotation_invariant
 
 
+@pytest.mark.parametrize("dim", [2, 5, 768])
+def test_the_rotation_is_one(dim: int) -> None:
+    turn = rotated(torch.eye(dim, dtype=torch.float64))
+    torch.testing.assert_close(turn @ turn.T, torch.eye(dim, dtype=torch.float64), rtol=0, atol=1e-12)
+    assert torch.linalg.det(turn).item() == pytest.approx(1)
+    assert (turn.diagonal() < 1 - 1e-3).all()  # it leaves no direction alone
+    rows = views(3, dim)[0]
+    torch.testing.assert_close(rotated(rows), rows @ turn, rtol=0, atol=1e-12)
+
+
+def test_what_is_tied_to_coordinates_is_seen_in_many_dimensions_and_float32() -> None:
+    z1, z2 = views(64, 768)
+    weights = torch.linspace(1, 4, 768)
+
+    def lopsided(a: Tensor, b: Tensor) -> Tensor:
+        return ((unit(a.float()) - unit(b.float()))[:, :768] ** 2 * weights).sum()
+
+    def absolute(a: Tensor, b: Tensor) -> Tensor:
+        return (unit(a.float()) - unit(b.float())).abs().sum()
+
+    infonce = hs.create_objective("infonce")
+    assert not hs.dissect(lopsided, z1, z2, most_anchors=1).rotation_invariant
+    assert not hs.dissect(absolute, z1, z2, most_anchors=1).rotation_invariant
+    assert not hs.dissect(hs.create_objective("barlow"), z1, z2, most_anchors=1).rotation_invariant
+    assert hs.dissect(lambda a, b: infonce(a.float(), b.float()), z1, z2, most_anchors=1).rotation_invariant
+
+
 def test_the_numbers_and_the_words() -> None:
     z1, z2 = views(32, 8)
     hard = hs.dissect(hs.create_objective("infonce", temperature=0.01), z1, z2)
     soft = hs.dissect(hs.create_objective("infonce", temperature=1.0), z1, z2)
     assert hard.hardest_share.mean() > 0.9 > 0.2 > soft.hardest_share.mean()
     assert 1 <= hard.effective_negatives.mean() < 2 < 20 < soft.effective_negatives.mean() <= 31
+    words = str(soft)
+    for word in ("still receive gradient", "negatives", "on the hardest", "times the push", "Lemma 1, both ends",
+                 "radial and wasted", "Conventions: "):  # fmt: skip
+        assert word in words
+    assert "against the mean negative" in soft.report(step=0.5, negative="mean")
+    assert "meeting Lemma 1 (λ=0.5, mean)" in soft.numbers(0.5, "mean")
+    with pytest.raises(ValueError, match="'hardest' or 'mean'"):
+        soft.numbers(negative="easiest")
+
+
+def test_an_anchor_below_one_percent_of_its_gradient_has_stopped() -> None:
+    """Orthogonal negatives, and the positive at 0: GD = 1 - p_ii is the same for all, and below or above 0.01."""
+    x = torch.eye(16, dtype=torch.float64)
+    for temperature, alive in ((0.12, 0.0), (0.15, 1.0)):
+        found = hs.dissect(hs.create_objective("infonce", temperature=temperature), x, x + 1e-9)
+        gate = 15 / (15 + math.exp(1 / temperature))
+        assert found.dissipation.mean().item() == pytest.approx(gate, rel=1e-6)
+        assert (gate >= 0.01) == bool(alive)
+        assert found.numbers()["anchors with gradient"] == alive
+        assert ("all but stopped" in found.verdict()) == (not alive)
     stopped = hs.dissect(hs.create_objective("mpt", margin=0.01), torch.eye(5), torch.eye(5))
     assert stopped.numbers()["anchors with gradient"] == 0
     assert "has stopped here" in str(stopped)
-    assert "Conventions" in str(hard)
 
 
 def test_lemma_one_against_direct_geometry() -> None:
@@ -196,8 +251,6 @@ def test_bad_questions_get_one_sentence() -> None:
         hs.dissect(hs.create_objective("infonce"), torch.eye(3), torch.eye(3), scope="row")
     with pytest.raises(ValueError, match="same shape"):
         hs.dissect(hs.create_objective("infonce"), torch.eye(3), torch.eye(4))
-    with pytest.raises(ValueError, match="no closed form for 'barlow'"):
-        closed_form("barlow")
     with pytest.raises(ValueError, match="advice for"):
         hs.anatomy.advise("kcl", torch.eye(3), torch.eye(3))
     with pytest.raises(ValueError, match="not closer than the negatives"):

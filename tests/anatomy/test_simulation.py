@@ -7,7 +7,14 @@ from math import pi
 import pytest
 import torch
 
-from hypersphere.anatomy import AngleGrid, closed_form, hardest_share, mean_dissipation, simulate
+from hypersphere.anatomy import (
+    AngleGrid,
+    closed_form,
+    hardest_share,
+    list_closed_forms,
+    mean_dissipation,
+    simulate,
+)
 
 # (μ_pos, μ_neg) -> mean dissipation of InfoNCE, ArcCon, MPT, MET (4000 batches of 127 negatives)
 REFERENCE = {
@@ -21,6 +28,8 @@ REFERENCE = {
     (pi / 4, pi / 2): (0.00, 0.01, 0.00, 0.48),
     (pi / 3, pi / 2): (0.06, 0.47, 0.40, 1.00),
 }
+DISSIPATING = {"infonce", "arccon", "dcl_plus", "mpt", "met", "mat", "triplet", "paradigm", "mmhe", "mmhs", "mbarlow",
+               "mvicreg"}  # fmt: skip
 SHARES = {0.05: (0.041, 0.088, 0.148, 0.230, 0.172), 0.01: (0.42, 0.66, 0.75, 0.81, 0.78)}
 
 
@@ -75,3 +84,27 @@ def test_dissipation_line_of_infonce() -> None:
         positive = torch.acos(negative[0, :1].cos() + 0.05 * torch.log(torch.tensor(float(n))))
         assert closed_form("infonce")(positive, negative).dissipation.item() == pytest.approx(0.5, abs=1e-7)
         assert (positive.cos() - negative[0, 0].cos()).item() == pytest.approx(gap, abs=5e-4)
+
+
+@pytest.mark.parametrize("name", list_closed_forms())
+def test_every_objective_with_a_closed_form_can_be_simulated(name: str) -> None:
+    grid = AngleGrid(points=4, batches=30, negatives=15)
+    params = {"dim": 16} if name == "vicreg_surrogate" else {}
+    gate, share = (simulate(name, grid, measure, **params) for measure in (mean_dissipation, hardest_share))
+    assert ((gate >= 0) & (gate <= 1)).all()
+    assert ((share > 1 / 16) & (share <= 1 + 1e-6)).all()  # the largest of fifteen weights
+    # far negatives end a gradient that can end
+    assert (gate[0, -1] < 0.01) == (name in DISSIPATING)
+
+
+@pytest.mark.parametrize(
+    "name, params, total",
+    [("mhe", {"weight": 3.0}, 12.0), ("mmhe", {"temperature": 0.2}, 10.0), ("mvicreg", {}, 1.0), ("mbarlow", {}, 1.0)],
+)
+def test_weights_of_coupled_anchors_share_what_a_batch_has(name: str, params: dict, total: float) -> None:
+    """Summed over all pairs of a batch, MHE's weights are 4ν, mMHE's 2/τ, those of mBarlow and mVICReg 1."""
+    grid = AngleGrid((0.5, 0.5), (1.2, 1.2), points=1, batches=500, negatives=15)
+    found = simulate(name, grid, lambda components: components.weight.sum(dim=-1), **params)
+    assert 16 * found.item() == pytest.approx(total, rel=1e-5)
+    spread = simulate(name, grid, lambda components: components.weight.sum(dim=-1).square(), **params)
+    assert spread.item() > 1.001 * found.item() ** 2  # anchors with harder negatives have more of it

@@ -23,16 +23,24 @@ def views(tmp_path):
     return path
 
 
+@pytest.fixture
+def without_figures(monkeypatch):
+    """For questions of numbers only: drawing takes longer than measuring."""
+    monkeypatch.setattr("hypersphere.cli.dissect._draw", lambda *_: [])
+
+
 def test_two_objectives_side_by_side_on_own_embeddings(views, tmp_path):
     answer = run("dissect", "mhe", "siglip", "--embeddings", views, "--out", tmp_path / "out")
     assert answer.exit_code == 0, answer.output
     assert "12 pairs in 6 dimensions" in answer.output
     assert "mean ratio" in answer.output and "Conventions" in answer.output
+    assert "No maps of siglip" in answer.stderr
+    assert (tmp_path / "out" / "maps.png").stat().st_size > 10_000
     assert (tmp_path / "out" / "anatomy.png").stat().st_size > 10_000
     assert (tmp_path / "out" / "anatomy.pdf").exists()
 
 
-def test_settings_reach_the_objectives_that_have_them(views, tmp_path):
+def test_settings_reach_the_objectives_that_have_them(views, tmp_path, without_figures):
     words = ("dissect", "ntxent", "kcl", "temperature=0.7", "--embeddings", views, "--out", tmp_path, "--json")
     answer = run(*words)
     found = json.loads(answer.stdout)
@@ -40,7 +48,46 @@ def test_settings_reach_the_objectives_that_have_them(views, tmp_path):
     assert found["objectives"][1]["numbers"]["mean dissipation"] == 1
 
 
-def test_npy_and_safetensors_hold_the_same(views, tmp_path):
+def test_lemma_one_is_asked_for_another_step_and_negative(views, tmp_path, without_figures):
+    words = ("dissect", "siglip", "--embeddings", views, "--out", tmp_path, "--json", "--step", 0.5)
+    numbers = [json.loads(run(*words, "--negative", which).stdout)["objectives"][0]["numbers"] for which in
+               ("hardest", "mean")]  # fmt: skip
+    assert "meeting Lemma 1 (λ=0.5, hardest)" in numbers[0]
+    assert "meeting Lemma 1 (λ=0.5, mean)" in numbers[1]
+    _refused(run("dissect", "siglip", "--negative", "easiest"), "'hardest' or 'mean'")
+    _refused(run("dissect", "siglip", "--step", 0), "above 0")
+
+
+def test_cloa_takes_the_labels_of_the_batch_and_says_what_its_anchors_add(views, tmp_path, without_figures):
+    with np.load(views) as arrays:
+        both = {name: arrays[name] for name in ("z1", "z2")}
+    labelled = tmp_path / "labelled.npz"
+    np.savez(labelled, **both, labels=np.arange(12) % 3)
+    words = ("dissect", "cloa", "infonce", "--out", tmp_path / "out", "--json", "--embeddings")
+    cloa, base = json.loads(run(*words, labelled).stdout)["objectives"]
+    assert "num_classes=3, dim=6" in cloa["as"]
+    assert cloa["numbers"]["not explained by similarities"] > 0.1 > base["numbers"]["not explained by similarities"]
+    assert "not rotation-invariant" in cloa["verdict"] and "from positives and negatives" in cloa["verdict"]
+    _refused(run("dissect", "cloa", "--embeddings", views), "put an array 'labels'")
+    np.savez(labelled, **both, labels=np.linspace(0, 1, 12))
+    _refused(run("dissect", "cloa", "--embeddings", labelled), "12 whole numbers")
+    np.savez(labelled, **both, labels=np.arange(12))
+    _refused(run("dissect", "cloa", "--embeddings", labelled), "12 orthonormal anchors in 6 dimensions")
+
+
+def test_labels_in_the_file_reach_supcon(views, tmp_path, without_figures):
+    with np.load(views) as arrays:
+        both = {name: arrays[name] for name in ("z1", "z2")}
+    labelled = tmp_path / "labelled.npz"
+    np.savez(labelled, **both, labels=np.zeros(12, dtype=int))
+    ratios = []
+    for path in (views, labelled):
+        answer = run("dissect", "supcon", "--embeddings", path, "--out", tmp_path / "out", "--json")
+        ratios.append(json.loads(answer.stdout)["objectives"][0]["numbers"]["effective negatives"])
+    assert ratios[0] != ratios[1]
+
+
+def test_npy_and_safetensors_hold_the_same(views, tmp_path, without_figures):
     from safetensors.numpy import save_file
 
     with np.load(views) as arrays:

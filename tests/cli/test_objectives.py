@@ -35,7 +35,8 @@ def test_one_objective_is_told_in_full() -> None:
     said = runner.invoke(app, ["objectives", "infonce"]).stdout
     assert "L_i = -log( e^{s_ii/τ} / Σ_j e^{s_ij/τ} )" in said
     assert "temperature  0.05   a number above 0, may be learned" in said
-    assert "Nie et al. 2023, Eq. 1" in said
+    assert "Nie et al. 2023" in said
+    assert "Components of its gradient" in said
     assert "Use it when in doubt" in said
     assert "ntxent adds the anchor's own view to the denominator" in said
     assert "symmetric=True, learnable=True" in said  # open_clip's preset

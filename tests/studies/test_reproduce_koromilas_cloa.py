@@ -9,15 +9,18 @@ import torch
 
 from hypersphere.geometry import cross_polytope, simplex, uniform_points
 from hypersphere.objectives import create_objective, list_objectives
-from hypersphere.studies.reproduce import cloa, koromilas
-from hypersphere.studies.reproduce.cloa_curvature import PATTERNS, Chart, examine, line, ntxent_curvatures, subjects
-from hypersphere.studies.reproduce.cloa_taxonomy import PLACED, PUBLISHED
-from hypersphere.studies.reproduce.koromilas_losses import LOSSES, Loss
+from hypersphere.studies.reproduce.cloa2024.curvature import PATTERNS, Chart, examine, line, ntxent_curvatures, subjects
+from hypersphere.studies.reproduce.cloa2024.table1 import table1
+from hypersphere.studies.reproduce.cloa2024.taxonomy import PLACED, PUBLISHED
+from hypersphere.studies.reproduce.cloa2024.theorem31 import theorem31
+from hypersphere.studies.reproduce.koromilas2024 import minimisers
+from hypersphere.studies.reproduce.koromilas2024.batch_independence import batch_independence
+from hypersphere.studies.reproduce.koromilas2024.losses import LOSSES, Loss
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.label)
-@pytest.mark.parametrize("case", koromilas.FEW, ids=lambda case: f"{case.shape}-{case.N}")
-def test_known_value_is_the_loss_at_the_known_configuration(loss: Loss, case: koromilas.Case) -> None:
+@pytest.mark.parametrize("case", minimisers.FEW, ids=lambda case: f"{case.shape}-{case.N}")
+def test_known_value_is_the_loss_at_the_known_configuration(loss: Loss, case: minimisers.Case) -> None:
     points = simplex(case.N, case.D) if case.shape == "simplex" else cross_polytope(case.D)
     # Riesz alignment keeps distances above 1e-6.
     assert float(loss.create()(points, points)) == pytest.approx(loss.at(case.cosines), abs=2e-6)
@@ -39,19 +42,19 @@ def test_loss_without_its_growth_tends_to_the_uniform_value() -> None:
 
 
 def test_minimisation_finds_the_tetrahedron() -> None:
-    (points,) = koromilas.minimise(create_objective("kcl"), [uniform_points(4, 3)])
+    (points,) = minimisers.minimise(create_objective("kcl"), [uniform_points(4, 3)])
     cosines = points @ points.T
     assert torch.allclose(cosines, simplex(4, 3) @ simplex(4, 3).T, atol=1e-5)
 
 
 def test_quick_minimisers_agree() -> None:
-    found = koromilas.minimisers(quick=True)
+    found = minimisers.minimisers(quick=True)
     assert found.agrees
     assert all(row["gap"] > -1e-9 for row in found.data["batch"])
 
 
 def test_kcl_forgets_the_batch_size_and_the_softmax_losses_do_not() -> None:
-    found = koromilas.batch_independence(quick=True)
+    found = batch_independence(quick=True)
     assert found.agrees
     for row in found.data["batches"]:
         if row["batches"] == "all" and row["M"] == 3:
@@ -95,7 +98,7 @@ def test_two_opposed_instances_are_a_minimum_of_ntxent() -> None:
 
 
 def test_quick_theorem_does_not_uphold_the_local_minimum() -> None:
-    found = cloa.theorem31(quick=True)
+    found = theorem31(quick=True)
     assert found.agrees is False
     kinds = {(row["objective"], row["configuration"]): row["found"] for row in found.data["curvature"]}
     assert kinds["infonce", "all equal"] == kinds["ntxent", "all equal"] == "saddle"
@@ -105,7 +108,7 @@ def test_quick_theorem_does_not_uphold_the_local_minimum() -> None:
 
 
 def test_taxonomy_places_every_registered_objective() -> None:
-    found = cloa.table1()
+    found = table1()
     assert set(PLACED) == set(list_objectives())
     assert found.agrees is None
     assert {place.published for place in PLACED.values()} - {""} <= {row.method for row in PUBLISHED}

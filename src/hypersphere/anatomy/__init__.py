@@ -1,9 +1,10 @@
 """Why a loss behaves as it does: its gradient taken apart into dissipation, weight and ratio."""
 
 from hypersphere.anatomy.advice import Advice, advise
-from hypersphere.anatomy.closed_forms import Components, closed_form, list_closed_forms
+from hypersphere.anatomy.anatomy import Anatomy
+from hypersphere.anatomy.closed_forms import Components, closed_form, form_settings, list_closed_forms
 from hypersphere.anatomy.coefficients import Coefficients
-from hypersphere.anatomy.dissect import Anatomy, dissect
+from hypersphere.anatomy.dissect import dissect
 from hypersphere.anatomy.lemma import ratio_interval
 from hypersphere.anatomy.simulation import AngleGrid, hardest_share, mean_dissipation, simulate
 
@@ -16,6 +17,7 @@ __all__ = [
     "advise",
     "closed_form",
     "dissect",
+    "form_settings",
     "hardest_share",
     "list_closed_forms",
     "mean_dissipation",

@@ -8,6 +8,7 @@ twice. It is exact for every loss that depends on inner products only; what is l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -153,11 +154,52 @@ def of_callable(loss: Callable[..., Any], h: Tensor, other: Tensor) -> Coefficie
     )
 
 
-def dissipated_by_antipode(loss: Callable[..., Any], h: Tensor, other: Tensor, anchors: list[int]) -> Tensor:
-    """Sum of an anchor's negative coefficients when its positive is at the antipode, anchor by anchor."""
-    sums = []
-    for i in anchors:
+def undissipated(loss: Callable[..., Any], h: Tensor, other: Tensor, found: Coefficients, anchors: list[int]) -> Tensor:
+    """Sum of an anchor's negative coefficients without dissipation, for the given anchors.
+
+    Where the sum does not depend on the positive similarity nothing dissipates (Barlow Twins, whose weights are those
+    of the other view's pairs); elsewhere it is that with the positive at the antipode, anchor by anchor.
+    """
+    sums = found.negative[anchors].sum(dim=1)
+    reads = _reads_positive(loss, h, other)
+    dissipating = [i for i in anchors if reads[i] or not found.negative[i].any()]
+    if dissipating:
+        blank = _blank(loss, h, other)
+        h, other = torch.cat([h, blank], dim=1), torch.cat([other, blank], dim=1)
+    for i in dissipating:
         moved = other.clone()
         moved[i] = -h[i]
-        sums.append(of_callable(loss, h, moved).negative[i].sum())
-    return torch.stack(sums)
+        sums[anchors.index(i)] = _negative_sum(loss, h, moved, i)
+    return sums
+
+
+def _blank(loss: Callable[..., Any], h: Tensor, other: Tensor) -> Tensor:
+    """Coordinates of 0 that make rows as long as ``of_callable`` has them; none if the loss does not mind their
+    number, as one that is divided by it does."""
+    blank = h.new_zeros(len(h), 2 * len(h) - 1)
+    with torch.no_grad():
+        short, long = loss(h, other), loss(torch.cat([h, blank], dim=1), torch.cat([other, blank], dim=1))
+    return blank[:, :0] if torch.allclose(short, long, rtol=1e-10, atol=0) else blank
+
+
+def _negative_sum(loss: Callable[..., Any], h: Tensor, other: Tensor, i: int) -> Tensor:
+    """Sum of the negative coefficients of anchor i alone: one coordinate of size ε, shared by all other instances."""
+    others = h.new_full((len(h), 1), EPSILON)
+    others[i] = 0
+    x = torch.cat([h, others], dim=1).requires_grad_()
+    with torch.enable_grad():
+        (slope,) = torch.autograd.grad(loss(x, torch.cat([other, others], dim=1)).sum(), [x])
+    return slope[i, -1] / EPSILON
+
+
+def _reads_positive(loss: Callable[..., Any], h: Tensor, other: Tensor) -> Tensor:
+    """(N,) False where the sum of an anchor's negative coefficients is the same for two values of its positive
+    similarity, (s+1)/2 and (s-1)/2, all others being equal: each pair gets a coordinate of its own, ±1 in the other
+    view."""
+    own = torch.eye(len(h), dtype=h.dtype)
+    rows = torch.cat([h, own], dim=1) / math.sqrt(2)
+    near, far = (
+        of_callable(loss, rows, torch.cat([other, sign * own], dim=1) / math.sqrt(2)).negative for sign in (1, -1)
+    )
+    size = near.abs().sum(dim=1) + far.abs().sum(dim=1)
+    return (near.sum(dim=1) - far.sum(dim=1)).abs() > 1e-7 * size

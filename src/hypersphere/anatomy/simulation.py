@@ -20,8 +20,9 @@ def mean_dissipation(components: Components) -> Tensor:
 
 
 def hardest_share(components: Components) -> Tensor:
-    """Share of the largest weight."""
-    return components.weight.amax(dim=-1) / components.weight.sum(dim=-1)
+    """Share of the largest weight, signs aside: those of Barlow Twins and VICReg may be negative."""
+    sizes = components.weight.abs()
+    return sizes.amax(dim=-1) / sizes.sum(dim=-1)
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ def simulate(
 ) -> Tensor:
     """Mean over batches of a measure of the objective's components, (points, points): rows μ_pos, columns μ_neg.
 
+    For every objective with a closed form. One that couples the anchors of a batch takes its sums over all pairs from
+    the draws at the same point of the grid; one that looks at both views' negatives sees them under the same angles.
     Drawn and evaluated piece by piece in float32; the same seed gives the same numbers. ``progress`` is called with
     the number of grid rows done and to do.
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from hypersphere.anatomy import closed_form
 from hypersphere.objectives import Objective
 from hypersphere.objectives.components import DISSIPATIONS, RATIOS, WEIGHTS, Component
 from hypersphere.objectives.presets import PRESETS
@@ -48,6 +49,7 @@ class Description:
     use: str
     relations: str
     parameters: tuple[Parameter, ...]
+    gradient: str  # dissipation, weight and ratio
     components: dict[str, dict[str, dict[str, Any]]]  # setting, component, {"does", parameters}
     presets: dict[str, dict[str, Any]]
 
@@ -64,6 +66,7 @@ def describe(name: str) -> Description:
         use=parts["use"],
         relations=parts["relations"],
         parameters=_parameters(cls),
+        gradient=_gradient(name),
         components={
             setting: {label: _component(kind) for label, kind in known.items()}
             for (objective, setting), known in COMPONENTS.items()
@@ -71,6 +74,15 @@ def describe(name: str) -> Description:
         },
         presets={preset: dict(of[name]) for preset, of in PRESETS.items() if name in of},
     )
+
+
+def _gradient(name: str) -> str:
+    """The components of an anchor's gradient in closed form, or why there is none."""
+    try:
+        return inspect.getdoc(closed_form(name)) or ""
+    except ValueError as error:
+        reason = str(error).partition(" (there are")[0]
+        return f"{reason[:1].upper()}{reason[1:]}. On a batch they are measured: hypersphere dissect {name}."
 
 
 def sections(doc: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from hypersphere.cli.answers import console, put, refuse
 from hypersphere.cli.description import Description, Parameter, describe
+from hypersphere.names import did_you_mean
 from hypersphere.objectives import list_objectives
 
 
@@ -25,9 +25,8 @@ def objectives(
 ) -> None:
     """The table of objectives; or one objective's formula, settings, paper and relations."""
     if name is not None and name not in list_objectives():
-        near = difflib.get_close_matches(name.lower(), list_objectives(), n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else "'hypersphere objectives' lists those there are."
-        refuse(f"there is no objective {name!r}; {hint}")
+        hint = did_you_mean(name, list_objectives()) or "; 'hypersphere objectives' lists those there are."
+        refuse(f"there is no objective {name!r}{hint}")
     found = [describe(each) for each in (list_objectives() if name is None else [name])]
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in found] if name is None else asdict(found[0]), indent=1))
@@ -95,6 +94,7 @@ def _print_one(screen: Console, of: Description) -> None:
 
     screen.print(Text.assemble((of.name, "bold cyan"), "  ", f"{of.summary}."))
     section("Formula", of.formula)
+    section("Components of its gradient (dissipation, weight, ratio)", of.gradient)
     section("Settings", _settings(of.parameters))
     for setting, known in of.components.items():
         section(f"Components for {setting}", _components(known))

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from hypersphere.cli.answers import console, refuse
 from hypersphere.studies.reproduce import list_items
@@ -59,17 +60,22 @@ def reproduce(
 
 @contextmanager
 def course(screen: Console, name: str) -> Iterator[None]:
-    """Shows how far an item is: a spinner on a terminal, a line at its start elsewhere."""
+    """Shows how far an item is: on a terminal a bar with the time left (a pulse if nobody knows), elsewhere a line."""
     log = logging.getLogger(_SOURCE)
     if not screen.is_terminal:
         screen.print(f"computing {name}")
         yield
         return
-    with screen.status(f"computing {name}") as status:
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=screen, transient=True) as progress:
+        bar = progress.add_task(f"computing {name}", total=None)
 
         class Told(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
-                status.update(f"computing {name}: {record.getMessage()}")
+                done, total = getattr(record, "done", None), getattr(record, "total", None)
+                if done is not None and done <= 1:
+                    progress.reset(bar)
+                progress.update(bar, description=f"{name}: {record.getMessage()}", completed=done, total=total)
 
         told, level = Told(), log.level
         log.addHandler(told)

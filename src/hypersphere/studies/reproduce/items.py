@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import importlib
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hypersphere.names import did_you_mean
 from hypersphere.report import write_whole
 
 Rows = Sequence[Mapping[str, Any]]
@@ -36,24 +36,24 @@ Item = Callable[[bool], Finding]  # called with quick: True for a small version 
 
 # Name -> module below this package and its function.
 ITEMS: dict[str, str] = {
-    "nie2023/fig2": "nie:fig2",
-    "nie2023/fig4": "nie:fig4",
-    "nie2023/bounds": "nie:bounds",
-    "nie2023/appendix-d": "nie:appendix_d",
-    "nie2023/mixup-bounds": "nie:mixup_bounds",
-    "li2024/table1": "li:table1",
-    "li2024/table2": "li:table2",
-    "li2024/fig2": "li:fig2",
-    "li2024/fig3": "li:fig3",
-    "li2024/fig4": "li:fig4",
-    "li2024/fig10": "li:fig10",
-    "li2024/lemma1": "li:lemma1",
-    "li2024/fig11": "li_geometry:fig11",
-    "li2024/fig12": "li_geometry:fig12",
-    "koromilas2024/minimisers": "koromilas:minimisers",
-    "koromilas2024/batch-independence": "koromilas:batch_independence",
-    "cloa2024/theorem31": "cloa:theorem31",
-    "cloa2024/table1": "cloa:table1",
+    "nie2023/fig2": "nie2023.maps:fig2",
+    "nie2023/fig4": "nie2023.maps:fig4",
+    "nie2023/bounds": "nie2023.bounds:bounds",
+    "nie2023/appendix-d": "nie2023.appendix_d:appendix_d",
+    "nie2023/mixup-bounds": "nie2023.mixup:mixup_bounds",
+    "li2024/table1": "li2024.table1:table1",
+    "li2024/table2": "li2024.table2:table2",
+    "li2024/fig2": "li2024.dissipation:fig2",
+    "li2024/fig3": "li2024.hardest:fig3",
+    "li2024/fig4": "li2024.ratio:fig4",
+    "li2024/fig10": "li2024.dissipation:fig10",
+    "li2024/lemma1": "li2024.lemma1:lemma1",
+    "li2024/fig11": "li2024.geometry:fig11",
+    "li2024/fig12": "li2024.geometry:fig12",
+    "koromilas2024/minimisers": "koromilas2024.minimisers:minimisers",
+    "koromilas2024/batch-independence": "koromilas2024.batch_independence:batch_independence",
+    "cloa2024/theorem31": "cloa2024.theorem31:theorem31",
+    "cloa2024/table1": "cloa2024.table1:table1",
 }
 
 
@@ -63,9 +63,7 @@ def list_items() -> list[str]:
 
 def find(name: str) -> Item:
     if name not in ITEMS:
-        near = difflib.get_close_matches(name, ITEMS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"there is nothing to reproduce called {name!r}{hint} (see --list)")
+        raise ValueError(f"there is nothing to reproduce called {name!r}{did_you_mean(name, ITEMS)} (see --list)")
     module, _, function = ITEMS[name].partition(":")
     found: Item = getattr(importlib.import_module(f"hypersphere.studies.reproduce.{module}"), function)
     return found
@@ -84,8 +82,7 @@ def reproduce(name: str, out: Path, quick: bool = False) -> Path:
     verdict = {True: "agrees", False: "does not agree", None: "no claim to check"}[finding.agrees]
     lines = [f"# {finding.title} ({name})", "", f"**The paper:** {finding.claim}", "", f"**Here:** {finding.measured}"]
     lines += ["", f"**Verdict:** {verdict}."]
-    if finding.errata:
-        lines += ["", f"**Errata met:** {finding.errata}"]
+    lines += ["", f"**Errata met:** {finding.errata or 'none.'}"]
     if quick:
         lines += ["", "This was the quick version: the same computation on fewer points."]
     lines += ["", *(f"![{figure}]({figure}.png)" for figure in finding.figures)]

@@ -1,26 +1,30 @@
-"""Koromilas et al. 2024: which configurations minimise the losses, and which loss forgets the size of the batch."""
+"""Koromilas et al. 2024: which configurations minimise the losses, in a batch and in the limit."""
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from statistics import fmean, stdev
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.figures.configurations import BatchCurve, Reach, draw_batch_curves, draw_reach
+from hypersphere.figures.configurations import (
+    Reach,
+    draw_reach,
+)
 from hypersphere.geometry import angle, uniform_points, unit
 from hypersphere.objectives import Objective
 from hypersphere.studies.free_points import gaussian_energy, largest_smallest_angle, nearest_angles, uniform_energy
 from hypersphere.studies.reproduce.items import Finding
-from hypersphere.studies.reproduce.koromilas_losses import LOSSES, Loss, T
+from hypersphere.studies.reproduce.koromilas2024.losses import LOSSES, Loss, T
 
 STEPS = 80  # for many points
 CLOSE = 1e-6  # relative to the size of the loss: this close to the known optimum counts as there
+MET = 1e-4  # radians: views closer than this have met
+_log = logging.getLogger("hypersphere.reproduce")
 
 
 @dataclass(frozen=True)
@@ -64,22 +68,43 @@ def minimise(objective: Objective, start: Sequence[Tensor], iterations: int = 15
     return tuple(unit(each).detach() for each in rows)
 
 
-def best(loss: Loss, N: int, D: int, views: int, starts: int, iterations: int = 150) -> dict[str, float]:
+def best(loss: Loss, N: int, D: int, views: int, starts: int, iterations: int = 150) -> dict[str, Any]:
     """The lowest loss from several random starts, and what its points look like."""
     objective, found = loss.create(), []
     for seed in range(starts):
         start = [uniform_points(N, D, seed=100 * view + seed) for view in range(views)]
-        ended = minimise(objective, start, iterations)
-        with torch.no_grad():
-            found.append((float(objective(ended[0], ended[-1])), seed, ended))
-    value, _, points = min(found, key=lambda each: each[:2])
-    apart = angle((points[0] * points[-1]).sum(dim=1)).max() if views > 1 else torch.tensor(0.0)
+        ended, joined = _joined(objective, minimise(objective, start, iterations), iterations)
+        found.append((_value(objective, ended), seed, ended, joined))
+    value, _, points, joined = min(found, key=lambda each: each[:2])
     return {
         "loss": value,
         "smallest": math.degrees(float(nearest_angles(points[0]).min())),
-        "apart": math.degrees(float(apart)),
+        "apart": math.degrees(_apart(points)),
+        "joined": joined,
         "energy": gaussian_energy(points[0]),
     }
+
+
+def _joined(objective: Objective, points: tuple[Tensor, ...], iterations: int) -> tuple[tuple[Tensor, ...], bool]:
+    """The same, gone on with as one set of points where the two have met and one set gets lower.
+
+    An alignment by the distance ‖h-h'‖ itself has a kink where the views meet, at which L-BFGS stalls.
+    """
+    if len(points) > 1 and _apart(points) < MET:
+        together = minimise(objective, [unit(points[0] + points[1])], iterations)
+        if _value(objective, together) < _value(objective, points) - CLOSE:
+            return together, True
+    return points, False
+
+
+def _value(objective: Objective, points: tuple[Tensor, ...]) -> float:
+    with torch.no_grad():
+        return float(objective(points[0], points[-1]))
+
+
+def _apart(points: tuple[Tensor, ...]) -> float:
+    """Largest angle between the two views of an instance."""
+    return float(angle((points[0] * points[-1]).sum(dim=1)).max()) if len(points) > 1 else 0.0
 
 
 def minimisers(quick: bool = False) -> Finding:
@@ -89,12 +114,12 @@ def minimisers(quick: bool = False) -> Finding:
     few: list[dict[str, Any]] = []
     for case in FEW[::3] if quick else FEW:
         for views in (1, 2):
-            print(f"{case.shape}, {case.N} points in {case.D} dimensions, {views} free view(s)", flush=True)
+            _log.info("%s, %d points in %d dimensions, %d free view(s)", case.shape, case.N, case.D, views)
             losses = LOSSES[::4] if quick and views == 2 else LOSSES
             few += [_few(loss, case, views, starts=1 if quick else 4) for loss in losses]
     many: list[dict[str, Any]] = []
     for N in (16,) if quick else (8, 16, 32, 64, 128, 256):
-        print(f"{N} points in 3 dimensions, aligned", flush=True)
+        _log.info("%d points in 3 dimensions, aligned", N)
         many += [_many(loss, N, 20 if quick else STEPS) for loss in LOSSES]
     torch.set_num_threads(threads)
     return _minimisers(few, many)
@@ -120,6 +145,7 @@ def _few(loss: Loss, case: Case, views: int, starts: int) -> dict[str, Any]:
         "smallest_angle": found["smallest"],
         "regular_angle": regular,
         "largest_angle_between_views": found["apart"],
+        "views_joined": found["joined"],
     }
 
 
@@ -144,21 +170,20 @@ def _minimisers(few: list[dict[str, Any]], many: list[dict[str, Any]]) -> Findin
     aligned, free = ([row for row in few if row["views"] == views] for views in ("aligned", "two free"))
     below = [row for row in few if not row["reached"] and row["gap"] < 0]
     missed = [row for row in few if not row["reached"] and row["gap"] > 0]
-    # ‖h-h'‖ in the loss has a cone where the views meet; short there says more of the optimiser than of the loss.
-    stalled = [row for row in missed if row["objective"] == "KCL riesz s=-1" and row["views"] == "two free"]
+    joined = [row for row in free if row["views_joined"]]
     last = [row for row in many if row["N"] == many[-1]["N"]]
     shares = [row["smallest_angle"] / row["fejes_toth_bound"] for row in last]
     excess = max(row["gaussian_energy"] - row["gaussian_energy_uniform"] for row in last)
     stall = (
-        f" (views {_apart(stalled)}° apart, the spread unfinished; the likely reason, not tested apart, is the cone of "
-        "its alignment ‖h-h'‖ where the views meet; the same loss gets there with aligned points)"
+        f" ({', '.join(dict.fromkeys(row['objective'] for row in joined))} in {len(joined)} cases only after views "
+        "that had met were moved on together: its alignment ‖h-h'‖ has a kink there, at which L-BFGS stalls)"
     )
     measured = (
         f"With aligned points {sum(row['reached'] for row in aligned)} of {len(aligned)} minimisations, each the best "
         "of a few random starts, end on the value of the simplex (N ≤ D+1) or the cross-polytope (N = 2D), to "
         f"{CLOSE:g} of the loss. With two free views {sum(row['reached'] for row in free)} of {len(free)} do"
+        + (stall if joined else "")
         + (f"; short of it: {_names(missed)}" if missed else "")
-        + (stall if stalled else "")
         + (f"; below it: {_names(below)}" if below else "; none ends below it")
         + f". On S² with {last[0]['N']} points the losses without their log N (KCL: divided by γ) are within "
         f"{max(abs(row['gap']) for row in last):.2g} of those of the uniform measure{_rates(many)}; the Gaussian "
@@ -194,10 +219,6 @@ def _minimisers(few: list[dict[str, Any]], many: list[dict[str, Any]]) -> Findin
     )
 
 
-def _apart(rows: Sequence[dict[str, Any]]) -> str:
-    return f"{max((row['largest_angle_between_views'] for row in rows), default=0):.1g}"
-
-
 def _rates(many: Sequence[dict[str, Any]]) -> str:
     """How the gap falls with N: the exponents between the two largest N, those near -1 together."""
     before, last = (
@@ -212,90 +233,3 @@ def _rates(many: Sequence[dict[str, Any]]) -> str:
 
 def _names(rows: Sequence[dict[str, Any]]) -> str:
     return ", ".join(f"{row['objective']} (N={row['N']}, D={row['D']}, by {abs(row['gap']):.2g})" for row in rows)
-
-
-BATCHED = tuple(loss for loss in LOSSES if loss.label not in ("DCL both", "DHEL symmetric"))
-
-
-def two_views(count: int, dim: int, noise: float, seed: int) -> tuple[Tensor, Tensor]:
-    """A fixed data set: uniform points and a noisy second view of each."""
-    first = uniform_points(count, dim, seed)
-    return first, unit(first + noise * uniform_points(count, dim, seed + 1))
-
-
-def batch_independence(quick: bool = False) -> Finding:
-    """The mean of each loss over batches of M from a fixed set of embeddings, minus its value on the whole set."""
-    small, large, draws = (6, 32, 20) if quick else (10, 256, 200)
-    rows: list[dict[str, Any]] = []
-    for which, count, dim in (("all", small, 4), ("sampled", large, 16)):
-        print(f"{count} embeddings in {dim} dimensions: {which} batches", flush=True)
-        views = two_views(count, dim, 0.6, seed=0)
-        for loss in BATCHED:
-            rows += _over_batches(loss, views, draws if which == "sampled" else None)
-    exact = [row for row in rows if row["batches"] == "all" and row["M"] < small]
-    kernels = [abs(row["minus_log"]) for row in exact if row["objective"].startswith("KCL")]
-    others = {
-        row["objective"]: abs(row["minus_log"]) for row in exact if row["M"] == 4 and "KCL" not in row["objective"]
-    }
-    drawn = [
-        row for row in rows if row["batches"] == "sampled" and row["objective"].startswith("KCL") and row["M"] < large
-    ]
-    away = max(abs(row["difference"]) / row["standard_error"] for row in drawn)
-    return Finding(
-        title="The expected loss against the size of the batch",
-        claim="KCL's expectation does not depend on the batch size; that of the losses with a logarithm does.",
-        measured=f"Over all batches of {small} embeddings every kernel's mean differs from the value on the "
-        f"whole set by at most {max(kernels):.1e}. After subtracting log(M-1) (twice for DHEL with both energies) the "
-        "others still differ, at M = 4: "
-        + ", ".join(f"{name} {value:.3f}" for name, value in others.items())
-        + f". Sampled "
-        f"from {large} embeddings, KCL is within {away:.1f} standard errors at every M.",
-        agrees=max(kernels) < 1e-12 and min(others.values()) > 1e-3 and away < 4.5,
-        data={"batches": rows},
-        figures={"batch-independence": draw_batch_curves(_curves(rows), (small, large))},
-    )
-
-
-def _over_batches(loss: Loss, views: tuple[Tensor, Tensor], draws: int | None) -> list[dict[str, Any]]:
-    """A row for each batch size: all subsets (``draws`` None), or that many drawn ones."""
-    objective, (first, second) = loss.create(), views
-    count = len(first)
-    generator = torch.Generator().manual_seed(0)
-    whole, rows = float(objective(first, second)), []
-    sizes = range(2, count + 1) if draws is None else [2**k for k in range(2, count.bit_length())]
-    for M in sizes:
-        if draws is None:
-            batches = [torch.tensor(each) for each in combinations(range(count), M)]
-        else:
-            batches = [torch.randperm(count, generator=generator)[:M] for _ in range(1 if count == M else draws)]
-        with torch.no_grad():
-            values = [float(objective(first[each], second[each])) for each in batches]
-        growth = loss.logarithms * (math.log(M - 1) - math.log(count - 1))
-        rows.append(
-            {
-                "batches": "all" if draws is None else "sampled",
-                "set": count,
-                "objective": loss.label,
-                "M": M,
-                "count": len(values),
-                "mean": fmean(values),
-                "whole": whole,
-                "difference": fmean(values) - whole,
-                "minus_log": fmean(values) - whole - growth,
-                "standard_error": stdev(values) / math.sqrt(len(values)) if draws and len(values) > 1 else 0.0,
-            }
-        )
-    return rows
-
-
-def _curves(rows: Sequence[dict[str, Any]]) -> list[BatchCurve]:
-    found = []
-    for loss in BATCHED:
-        for which in ("all", "sampled"):
-            own = [row for row in rows if row["objective"] == loss.label and row["batches"] == which]
-            points = [
-                (row["M"], *(row[what] / loss.scale for what in ("difference", "minus_log", "standard_error")))
-                for row in own
-            ]
-            found.append(BatchCurve(loss.label + (" ÷ γ" if loss.scale != 1 else ""), which == "sampled", points))
-    return found

@@ -67,13 +67,13 @@ def fig11(quick: bool = False) -> Finding:
 def _draw_lemma(p: Any, n: Any, low: float, high: float, rows: list[dict[str, float]]) -> Any:
     from matplotlib.patches import Circle
 
-    figure = new_figure(6.6, 6.2)
+    figure = new_figure(6.6, 6.0)
     heading(
         figure,
         "Lemma 1 in the tangent plane at the anchor",
-        f"Steps λ(r h′ᵢ - h′ⱼ), λ = {STEP}, from computed vectors.",
+        rf"Steps $λ(r\,h'_i - h'_j)$ with λ = {STEP}, from computed vectors; angles of 50° and 65° with the anchor.",
     )
-    axis = figure.add_axes((0.03, 0.02, 0.94, 0.86))
+    axis = figure.add_axes((0.02, 0.0, 0.96, 0.9))
     radius = float(np.linalg.norm(p))
     axis.add_patch(Circle(tuple(p), radius, facecolor="#eaf2f9", edgecolor=ALIGNMENT, linewidth=1.3))
     ends = np.array([STEP * (ratio * p - n) for ratio in (low - 0.9, high + 0.8)])
@@ -88,17 +88,20 @@ def _draw_lemma(p: Any, n: Any, low: float, high: float, rows: list[dict[str, fl
         axis.plot(*end, marker="o", markersize=6, color="white" if border else INK if inside else "#98a4af",
                   markeredgecolor=INK, zorder=5)  # fmt: skip
         words = f"r = {row['ratio']:.2f}" + (" (an end)" if border else "")
-        axis.annotate(words, _xy(end), xytext=(5, -13), textcoords="offset points", size=8.5, color=INK)
+        side: dict[str, Any] = {"xytext": (6, -13), "ha": "left"}
+        if end[0] < p[0] - 0.3:  # at the left: the end beside its circle, the one before it outside
+            side = {"xytext": (11, -4), "ha": "left"} if border else {"xytext": (-10, 1), "ha": "right"}
+        axis.annotate(words, _xy(end), textcoords="offset points", size=8.5, color=INK, **side)
     for words, place, colour, shift in (
-        ("anchor hᵢ", np.zeros(2), INK, (-58, -2)),
-        ("positive h′ᵢ", p, ALIGNMENT, (8, 4)),
-        ("negative h′ⱼ", n, UNIFORMITY, (8, 4)),
+        ("anchor $h_i$", np.zeros(2), INK, (-62, -2)),
+        ("positive $h'_i$", p, ALIGNMENT, (8, 4)),
+        ("negative $h'_j$", n, UNIFORMITY, (-62, 10)),
     ):
         axis.plot(*place, marker="o", markersize=7, color=colour, zorder=6)
         axis.annotate(words, _xy(place), xytext=shift, textcoords="offset points", size=10, color=colour, weight="bold")
     axis.annotate("closer to the positive\nthan before", _xy(p + np.array([0.0, 0.42])), size=8.5, color=ALIGNMENT)
     axis.set(aspect="equal")
-    axis.margins(0.1)
+    axis.margins(0.08, 0.03)
     axis.set_axis_off()
     return figure
 

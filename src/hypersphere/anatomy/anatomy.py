@@ -1,0 +1,192 @@
+"""What a loss was found to do to its anchors: numbers, a table, words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hypersphere.anatomy.coefficients import Coefficients
+from hypersphere.anatomy.lemma import ratio_interval
+from hypersphere.geometry import tangent
+
+DISSIPATED = 0.01  # an anchor whose gradient is scaled by less has stopped (the threshold of Li's program)
+STEP = 0.1  # λ of Lemma 1
+UNEXPLAINED = 5e-4  # a smaller share of the gradient is rounding
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """What a loss does to each anchor h_i of the first view: ∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h'_i), plus the rest.
+
+    coefficients: ∂L/∂S; dissipation (N,), weight (N, M), ratio (N,): NaN where nothing was measured or nothing moves.
+    residual (N,): what of the anchor's tangential gradient coefficients of similarities do not explain, as a share
+    of both together. For a loss that is not rotation-invariant (unit Barlow Twins, whose ratio is a matrix) the part of
+    it along the positive is counted as the positive's.
+    radial (N,): share of the gradient's length that points along the anchor and is wasted.
+    """
+
+    name: str
+    scope: str
+    method: str
+    anchors: Tensor  # (N, D) unit rows h_i
+    positives: Tensor  # (N, D) h'_i
+    negatives: Tensor  # (M, D) the vectors n_j, in the order of the columns of ``weight``
+    inverse_norms: Tensor  # (N, 1) 1/‖g_i‖ of the raw rows
+    coefficients: Coefficients
+    dissipation: Tensor
+    weight: Tensor
+    ratio: Tensor
+    residual: Tensor
+    radial: Tensor
+    rotation_invariant: bool
+
+    @property
+    def moving(self) -> Tensor:
+        """(N,) True where an anchor receives any gradient from its similarities."""
+        size = self.coefficients.negative.abs().sum(dim=1) + self.coefficients.positive.abs()
+        return size > 1e-9 * size.max().clamp_min(1e-300)
+
+    @property
+    def alive(self) -> Tensor:
+        """(N,) True where an anchor still receives gradient: it moves, and its dissipation is not below 0.01."""
+        return self.moving & ~(self.dissipation.abs() < DISSIPATED)
+
+    @property
+    def share(self) -> Tensor:
+        """(N, M) weights of each anchor as shares of their sum (of absolute values)."""
+        total = self.weight.abs().sum(dim=1, keepdim=True)
+        return self.weight.abs() / total.clamp_min(1e-300)
+
+    @property
+    def effective_negatives(self) -> Tensor:
+        """(N,) how many negatives share the weight: the exponential of its entropy."""
+        share = self.share
+        return torch.exp(-(share * share.clamp_min(1e-300).log()).sum(dim=1))
+
+    @property
+    def hardest_share(self) -> Tensor:
+        """(N,) share of the weight on the negative closest to the anchor among those with any coefficient."""
+        cosines = self.anchors @ self.negatives.T
+        used = (self.weight != 0).any(dim=0) & self.counted
+        hardest = torch.where(used, cosines, -math.inf).argmax(dim=1, keepdim=True)
+        return self.share.gather(1, hardest).squeeze(1)
+
+    @property
+    def counted(self) -> Tensor:
+        """(N, M) False at an anchor's own instance."""
+        size = len(self.anchors)
+        own = torch.eye(size, dtype=torch.bool)
+        extra = torch.zeros(size, len(self.negatives) - 2 * size, dtype=torch.bool)
+        return ~torch.cat([own, own, extra], dim=1)
+
+    def lemma1(self, step: float = STEP, negative: str = "hardest") -> Tensor:
+        """(N,) True where the ratio lies between both ends of Lemma 1's interval for a step λ."""
+        low, high = self.lemma1_interval(step, negative)
+        return (self.ratio > low) & (self.ratio < high)
+
+    def lemma1_interval(self, step: float = STEP, negative: str = "hardest") -> tuple[Tensor, Tensor]:
+        """Both ends (N,), with the "hardest" negative of each anchor or the "mean" of all by their weights."""
+        if negative == "mean":
+            chosen = self.share @ self.negatives
+        elif negative == "hardest":
+            cosines = torch.where(self.counted, self.anchors @ self.negatives.T, -math.inf)
+            chosen = self.negatives[cosines.argmax(dim=1)]
+        else:
+            raise ValueError(f"negative must be 'hardest' or 'mean', not {negative!r}")
+        return ratio_interval(self.anchors, self.positives, chosen, step)
+
+    def parts(self, raw: bool = False) -> dict[str, Tensor]:
+        """The tangential gradient of each anchor split into its alignment and its uniformity part, (N, D) each.
+
+        The split of Nie et al. 2023, where the factor 1/‖g_i‖ of the gradient in the raw vector is dropped; ``raw``
+        puts it in.
+        """
+        pull = tangent(self.coefficients.positive.unsqueeze(1) * self.positives, self.anchors)
+        push = tangent(self.coefficients.negative @ self.negatives, self.anchors)
+        scale = self.inverse_norms if raw else 1.0
+        return {"alignment": pull * scale, "uniformity": push * scale}
+
+    def numbers(self, step: float = STEP, negative: str = "hardest") -> dict[str, float]:
+        """The measurement in a few numbers: means over the anchors that move, with Lemma 1 for a step λ."""
+        moving = self.moving
+
+        def mean(values: Tensor) -> float:
+            chosen = values[moving & values.isfinite()].double()
+            return chosen.mean().item() if len(chosen) else math.nan
+
+        lengths = {name: torch.linalg.vector_norm(part, dim=1) for name, part in self.parts().items()}
+        return {
+            "anchors with gradient": self._share_alive(),
+            "mean dissipation": self.dissipation[self.dissipation.isfinite()].mean().item(),
+            "effective negatives": mean(self.effective_negatives),
+            "weight of the hardest": mean(self.hardest_share),
+            "mean ratio": mean(self.ratio),
+            f"meeting Lemma 1 (λ={step:g}, {negative})": mean(self.lemma1(step, negative).double()),
+            "length of the alignment part": mean(lengths["alignment"]),
+            "length of the uniformity part": mean(lengths["uniformity"]),
+            "radial part wasted": mean(self.radial),
+            "not explained by similarities": mean(self.residual),
+        }
+
+    def __str__(self) -> str:
+        return self.report()
+
+    def report(self, step: float = STEP, negative: str = "hardest") -> str:
+        """Table, words and conventions."""
+        lines = [f"{self.name}, {len(self.anchors)} anchors, scope {self.scope}"]
+        lines += [f"  {name:<32} {value:10.4f}" for name, value in self.numbers(step, negative).items()]
+        return "\n".join([*lines, self.verdict(step, negative), f"Conventions: {self.conventions}."])
+
+    @property
+    def conventions(self) -> str:
+        return (
+            f"{self.method}; an anchor counts as receiving gradient from a dissipation of {DISSIPATED:g} on; means are "
+            "over the anchors that move at all; lengths without the factor 1/‖g‖"
+        )
+
+    def verdict(self, step: float = STEP, negative: str = "hardest") -> str:
+        """The same in words."""
+        numbers = self.numbers(step, negative)
+        said = [self._life(numbers)]
+        if self.moving.any() and not math.isnan(numbers["effective negatives"]):
+            said.append(
+                f"Each listens to about {numbers['effective negatives']:.1f} negatives, "
+                f"{numbers['weight of the hardest']:.0%} of the weight being on the hardest."
+            )
+        if self.moving.any() and not math.isnan(numbers["mean ratio"]):
+            closer = numbers[f"meeting Lemma 1 (λ={step:g}, {negative})"]
+            which = "the hardest negative" if negative == "hardest" else "the mean negative"
+            said.append(
+                f"The pull is {numbers['mean ratio']:.2f} times the push: with a step of {step:g}, {closer:.0%} get "
+                f"closer to their positive (Lemma 1, both ends, against {which}). "
+                f"{numbers['radial part wasted']:.0%} of the gradient's length is radial and wasted."
+            )
+        if not self.rotation_invariant:
+            said.append("The loss is not rotation-invariant: it does not depend on inner products alone.")
+        if numbers["not explained by similarities"] > UNEXPLAINED:
+            said.append(
+                f"{numbers['not explained by similarities']:.1%} of the gradient is no combination of positives and "
+                "negatives, so the paradigm cannot express it."
+            )
+        return " ".join(said)
+
+    def _share_alive(self) -> float:
+        """Of the anchors whose dissipation is known, if it is of any."""
+        known = self.dissipation.isfinite()
+        return (self.alive[known] if known.any() else self.alive).double().mean().item()
+
+    def _life(self, numbers: dict[str, float]) -> str:
+        """How many anchors still receive gradient."""
+        alive, gate = numbers["anchors with gradient"], numbers["mean dissipation"]
+        other = numbers["not explained by similarities"] > UNEXPLAINED
+        source = " from positives and negatives" if other else ""
+        if not self.moving.any():
+            return f"No anchor receives any gradient{source}: the loss has stopped here."
+        if alive == 0:
+            stopped = "" if other else ": the loss has all but stopped"
+            return f"No anchor receives 1% of its gradient{source}{stopped} (mean dissipation {gate:.2g})."
+        only = "Only " if alive < 0.5 else ""
+        return f"{only}{alive:.0%} of the anchors still receive gradient{source} (mean dissipation {gate:.2g})."

@@ -1,0 +1,63 @@
+"""An objective's own parameters, as its closed form wants them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from hypersphere.anatomy.closed_forms.forms import closed_form
+from hypersphere.objectives import Objective
+
+# Settings that change nothing in an anchor's GD, W and R, or that the angles given to a form tell it.
+_NEUTRAL = {"reduction", "gather", "learnable"}
+_TOLD = {
+    "dcl": {"negatives"},
+    "align_uniform": {"pairs", "variant"},
+    **{name: {"distance"} for name in ("mpt", "met", "mat")},
+    **{name: {"views"} for name in ("mhe", "mmhe", "mmhs", "mbarlow", "mvicreg")},
+}
+_WANTED = {"barlow": {"normalization": "unit"}}
+
+
+def form_settings(objective: Objective) -> dict[str, Any]:
+    """What ``closed_form(objective.name)`` is called with to be this objective's.
+
+    ValueError where it has none, or is set to a variant that has none.
+
+    >>> from hypersphere import create_objective
+    >>> form_settings(create_objective("met", margin=0.4))
+    {'margin': 0.4}
+    """
+    name = objective.name
+    if name == "paradigm":
+        return _baseline(objective)
+    taken = set(inspect.signature(closed_form(name)).parameters)
+    ignored = _NEUTRAL | _TOLD.get(name, set()) | _idle(objective)
+    for key, setting in objective.settings().items():
+        value, usual = getattr(objective, key), _WANTED.get(name, {}).get(key, setting.default)
+        if key not in taken and key not in ignored and value != usual:
+            raise ValueError(f"there is no closed form for {name} with {key} = {value!r}, only with {usual!r}")
+    return {key: _plain(getattr(objective, key)) for key in objective.settings() if key in taken}
+
+
+def _idle(objective: Any) -> set[str]:
+    """Settings that say nothing beside the others: kcl's variant is one of its logarithmic kernel."""
+    return {"variant"} if objective.name == "kcl" and objective.kernel != "log" else set()
+
+
+def _baseline(objective: Any) -> dict[str, Any]:
+    """Li's baseline, whatever its numbers; another combination of components is what its components are."""
+    if objective.variant != "paper":  # in which a ratio of r acts as 2r, and anchors share what they are divided by
+        raise ValueError(
+            f"there is no closed form for paradigm with variant = {objective.variant!r}, only with 'paper'"
+        )
+    gate, weight, ratio = objective.dissipation, objective.weight, objective.ratio
+    kinds = tuple(getattr(each, "name", None) for each in (gate, weight, ratio))
+    if kinds != ("margin", "softmax", "constant") or weight.scaled or objective.negatives != "cross":
+        raise ValueError("there is no closed form for a paradigm other than Li's baseline (margin, softmax, constant)")
+    return {"margin": gate.margin, "temperature": weight.temperature, "ratio": ratio.value}
+
+
+def _plain(value: Any) -> Any:
+    """A learned number as it stands."""
+    return value.item() if hasattr(value, "item") else value

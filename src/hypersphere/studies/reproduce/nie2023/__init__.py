@@ -1,0 +1,1 @@
+"""Nie et al. 2023, what needs no training."""
