@@ -113,7 +113,7 @@ def test_a_cell_beyond_a_limit_is_foreseen_and_reported(turns: list[Any], tmp_pa
     cells = measure(plan(), tmp_path, cubic)
     cell = cells.get("infonce", "plain", 256)
     assert (cell.status, cell.limit, cell.note) == (OVER_MEMORY, 1000, "not tried")
-    assert cell.expected == pytest.approx(256**3 / 4000, rel=0.05)
+    assert cell.expected_bytes == pytest.approx(256**3 / 4000, rel=0.05)
     assert ("plain", 256) not in turns
     assert cells.get("infonce", "hypersphere", 256).status == MEASURED
 
@@ -125,7 +125,48 @@ def test_a_cell_that_meets_a_limit_ends_the_larger_ones(turns: list[Any], tmp_pa
     cells = measure(plan(), tmp_path, late)
     found = cells.of("infonce", "plain")
     assert [cell.status for cell in found] == [OVER_TIME] * 3
-    assert [cell.note for cell in found] == ["tried", "as at N = 64", "as at N = 64"]
+    assert [cell.note for cell in found] == ["tried", "not tried: see N = 64", "not tried: see N = 64"]
+    assert [cell.expected_seconds for cell in found] == [100.0, 400.0, 1600.0]  # at least: it was stopped at 100
+
+
+def test_time_is_foreseen_as_a_square_and_the_limit_not_measured_without_ours(turns: list[Any], tmp_path: Path) -> None:
+    def square(job: Job) -> dict[str, Any]:
+        return {"seconds": (job.size / 1024) ** 2, "bytes": job.size}
+
+    cells = measure(plan(sizes=[1024, 2048, 4096, 16384], max_seconds=10.0, max_bytes=10**6), tmp_path, square)
+    assert ("hypersphere", 2048) in turns
+    assert not {size for _, size in turns} & {4096, 16384}
+    for by in ("hypersphere", "limit", "plain"):
+        for size, seconds in ((4096, 16.0), (16384, 256.0)):
+            cell = cells.get("infonce", by, size)
+            assert (cell.status, cell.limit, cell.rounds) == (OVER_TIME, 10.0, {})
+            assert cell.expected_seconds == pytest.approx(seconds)
+    assert cells.get("infonce", "plain", 16384).expected_bytes == pytest.approx(16384)
+
+
+def test_the_time_of_a_small_batch_foretells_nothing(turns: list[Any], tmp_path: Path) -> None:
+    cells = measure(plan(sizes=[64, 512], max_seconds=10.0), tmp_path, lambda job: {"seconds": 1.0, "bytes": 1})
+    assert {cell.status for cell in cells.all()} == {MEASURED}
+
+
+def test_limits_are_skipped_where_ours_is_beyond_one(turns: list[Any], tmp_path: Path) -> None:
+    def ours_is_slow(job: Job) -> dict[str, Any]:
+        return {"seconds": 9.0 if job.by == "hypersphere" else 0.1, "bytes": 1}
+
+    cells = measure(plan(sizes=[1024, 2048], max_seconds=10.0), tmp_path, ours_is_slow)
+    assert cells.get("infonce", "limit", 2048).note == "not tried: ours is beyond a limit"
+    assert cells.get("infonce", "plain", 2048).status == MEASURED
+
+
+def test_rounds_are_fewer_the_slower_a_cell_is(turns: list[Any], tmp_path: Path) -> None:
+    def by_size(job: Job) -> dict[str, Any]:
+        return {"seconds": {64: 0.1, 128: 1.2, 256: 5.0}[job.size] * (0.5 if job.by == "limit" else 1), "bytes": 1}
+
+    cells = measure(plan(repeats=3), tmp_path, by_size)
+    assert [len(cell.rounds) for cell in cells.of("infonce", "plain")] == [3, 2, 1]
+    # The limit needs another round where ours does not, and ours is beside it.
+    shared = [cells.get("infonce", by, 128).rounds.keys() for by in ("limit", "hypersphere")]
+    assert len(shared[0] & shared[1]) == len(shared[0])
 
 
 def test_a_wider_limit_is_another_chance(turns: list[Any], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hypersphere.names import did_you_mean
 from hypersphere.objectives import Objective, create_objective, list_objectives
 from hypersphere.studies.benchmark import plain
 
@@ -91,9 +91,7 @@ def chosen(only: Sequence[str] | None, known: Sequence[Case]) -> list[Case]:
     for name in only or ():
         if not any(name in (case.label, case.name) for case in known):
             labels = [case.label for case in known]
-            near = difflib.get_close_matches(name, labels, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"there is no case {name!r}{hint} (there are {', '.join(labels)}).")
+            raise ValueError(f"there is no case {name!r}{did_you_mean(name, labels)} (there are {', '.join(labels)}).")
     return [case for case in known if not only or case.label in only or case.name in only]
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from hypersphere.report import write_whole
 
 MEASURED, OVER_MEMORY, OVER_TIME, FAILED = "measured", "over memory", "over time", "failed"
-Key = tuple[str, str, int]  # objective, by, size
 
 
 @dataclass
@@ -20,7 +19,7 @@ class Cell:
     """One objective by one contestant at one size.
 
     ``rounds`` are seconds by the name of the round: cells that were measured in the same round were measured in turns.
-    A cell beyond a limit says so in ``status``, with the limit and, if it was not even tried, what was expected.
+    A cell beyond a limit says so in ``status``, with the limit and what it would take, estimated from smaller sizes.
     """
 
     objective: str
@@ -30,13 +29,10 @@ class Cell:
     bytes: int | None = None
     status: str = MEASURED
     limit: float | None = None  # bytes or seconds
-    expected: float | None = None  # bytes or seconds
+    expected_seconds: float | None = None
+    expected_bytes: float | None = None
     note: str = ""
     version: str = ""
-
-    @property
-    def key(self) -> Key:
-        return self.objective, self.by, self.size
 
     @property
     def seconds(self) -> float | None:
@@ -56,7 +52,7 @@ class Cells:
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         """``settings`` under which cells can be compared; a folder with others is refused."""
         self.path = folder / "cells.jsonl"
-        self._found: dict[Key, Cell] = {}
+        self._found: dict[tuple[str, str], dict[int, Cell]] = {}
         folder.mkdir(parents=True, exist_ok=True)
         self._agree(folder, settings)
         if self.path.exists():
@@ -87,11 +83,11 @@ class Cells:
                 cell = Cell(**json.loads(line))
             except (ValueError, TypeError):
                 raise ValueError(f"line {number} of {self.path} is not a cell") from None
-            self._found[cell.key] = cell
+            self.know(cell)
 
     def know(self, cell: Cell) -> None:
         """Takes note of a cell whose next turn will put it on the disk."""
-        self._found[cell.key] = cell
+        self._found.setdefault((cell.objective, cell.by), {})[cell.size] = cell
 
     def keep(self, cell: Cell) -> None:
         self.know(cell)
@@ -102,24 +98,23 @@ class Cells:
 
     def get(self, objective: str, by: str, size: int) -> Cell:
         """The cell as it is known, or a new one without rounds."""
-        return self._found.get((objective, by, size)) or Cell(objective, by, size)
+        return self._found.get((objective, by), {}).get(size) or Cell(objective, by, size)
 
     def of(self, objective: str, by: str) -> list[Cell]:
         """From the smallest size to the largest."""
-        found = [cell for cell in self._found.values() if (cell.objective, cell.by) == (objective, by)]
-        return sorted(found, key=lambda cell: cell.size)
+        return [cell for _, cell in sorted(self._found.get((objective, by), {}).items())]
 
     def all(self) -> list[Cell]:
-        return list(self._found.values())
+        return [cell for cells in self._found.values() for cell in cells.values()]
 
     def objectives(self) -> list[str]:
-        return list(dict.fromkeys(cell.objective for cell in self._found.values()))
+        return _unique(objective for objective, _ in self._found)
 
     def sizes(self) -> list[int]:
-        return sorted({cell.size for cell in self._found.values()})
+        return sorted({size for cells in self._found.values() for size in cells})
 
     def contestants(self, objective: str) -> list[str]:
-        return _unique(cell.by for cell in self._found.values() if cell.objective == objective)
+        return _unique(by for each, by in self._found if each == objective)
 
 
 def _unique(words: Iterable[str]) -> list[str]:

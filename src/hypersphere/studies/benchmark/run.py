@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,10 +18,11 @@ from hypersphere.studies.benchmark.peers import peers_of
 from hypersphere.studies.benchmark.process import Job, Worker
 from hypersphere.studies.benchmark.worker import SHORT
 
-SLOW = 10.0  # seconds: a cell as slow as this is measured once
+ENOUGH = 2.0  # seconds: a cell whose rounds add up to this needs no more of them
 WARM = 1.0  # seconds: the first turn of a quicker cell only warms up
-STARTING, RATE = 2.0, 4e10  # guesses for the time that is left: seconds to start a worker, operations per second
+STARTING, RATE = 1.5, 4e10  # guesses for the time that is left: seconds to start a worker, operations per second
 GRACE = 1.0  # seconds a turn may last beyond the limit
+TELLING = 1024  # the time of smaller batches is mostly overhead, and says nothing about larger ones
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,8 @@ class Benchmark:
         return cell.status == MEASURED and self._missing(cell) == 0
 
     def _missing(self, cell: Cell) -> int:
-        """Rounds it still has to take part in."""
-        if any(seconds >= SLOW for seconds in cell.rounds.values()):
+        """Rounds it still has to take part in: the slower it is, the fewer."""
+        if sum(cell.rounds.values()) >= ENOUGH:
             return 0
         return max(self.plan.repeats - len(cell.rounds), 0)
 
@@ -123,10 +125,10 @@ class Benchmark:
 
     def _rounds(self, workers: dict[str, Worker], label: str, size: int, report: Callable[[Moment], None]) -> None:
         warming = True
-        while workers and (warming or any(self._missing(self.cells.get(label, by, size)) for by in workers)):
+        while missing := [by for by in workers if warming or self._missing(self.cells.get(label, by, size))]:
             self._round += 1
             name = f"{self._began:.0f}.{self._round}"
-            for by in list(workers):
+            for by in dict.fromkeys([*(each for each in workers if each == OURS), *missing]):  # ours beside everybody
                 report(self._moment(label, by, size))
                 answer = workers[by].turn(self.plan.max_seconds + GRACE)
                 if "seconds" not in answer:
@@ -147,26 +149,47 @@ class Benchmark:
         """A cell that could not be measured, and why."""
         workers.pop(by).close()
         if "over" in answer:
-            status = OVER_MEMORY if answer["over"] == "memory" else OVER_TIME
-            self.cells.keep(Cell(label, by, size, status=status, limit=self._limit(status), note="tried"))
+            self.cells.keep(
+                self._over(OVER_MEMORY if answer["over"] == "memory" else OVER_TIME, label, by, size, "tried")
+            )
         else:
             self.cells.keep(Cell(label, by, size, status=FAILED, note=answer["failed"]))
 
     def _beyond(self, label: str, by: str, size: int) -> Cell | None:
-        """The cell as one beyond a limit, if that is what smaller sizes say."""
-        smaller = [cell for cell in self.cells.of(label, by) if cell.size < size]
-        for cell in smaller:
-            if cell.status in (OVER_MEMORY, OVER_TIME) and self._done(cell):
-                note = f"as at N = {cell.size}"
-                return Cell(label, by, size, status=cell.status, limit=self._limit(cell.status), note=note)
-        # Memory is only known to grow at least linearly; a wrong guess costs little, since the limit is enforced.
-        memory = expected([(c.size, c.bytes) for c in smaller if c.bytes is not None], size, alone=1.0)
-        seconds = expected([(c.size, c.seconds) for c in smaller if c.seconds is not None], size)
+        """The cell as one beyond a limit, if smaller sizes say so, or if ours is not there to compare with."""
+        for cell in self.cells.of(label, by):
+            if cell.size < size and cell.status in (OVER_MEMORY, OVER_TIME) and self._done(cell):
+                return self._over(cell.status, label, by, size, f"not tried: see N = {cell.size}")
+        ours = self.cells.get(label, OURS, size).status
+        if by == LIMIT and ours in (OVER_MEMORY, OVER_TIME):
+            return self._over(ours, label, by, size, "not tried: ours is beyond a limit")
+        seconds, memory = self._foreseen(label, by, size)
         for status, foreseen in ((OVER_MEMORY, memory), (OVER_TIME, seconds)):
             if foreseen is not None and foreseen > self._limit(status):
-                limit = self._limit(status)
-                return Cell(label, by, size, status=status, limit=limit, expected=foreseen, note="not tried")
+                return self._over(status, label, by, size, "not tried")
         return None
+
+    def _foreseen(self, label: str, by: str, size: int) -> tuple[float | None, float | None]:
+        """Seconds and bytes, as far as smaller sizes tell reliably; limits are enforced, so a miss costs little."""
+        smaller = [cell for cell in self.cells.of(label, by) if cell.size < size]
+        seconds = [(c.size, c.seconds) for c in smaller if c.seconds is not None]
+        memory = [(c.size, c.bytes) for c in smaller if c.bytes is not None]
+        tells = seconds and seconds[-1][0] >= TELLING
+        return expected(seconds, size, most=2.0) if tells else None, expected(memory, size, alone=1.0)
+
+    def _over(self, status: str, label: str, by: str, size: int, note: str) -> Cell:
+        """A cell beyond a limit, with what it would have taken: estimated from smaller sizes, estimates among them."""
+        smaller = [cell for cell in self.cells.of(label, by) if cell.size < size]
+        times = [(c.size, taken) for c in smaller if (taken := c.seconds or c.expected_seconds)]
+        sizes = [(c.size, taken) for c in smaller if (taken := c.bytes or c.expected_bytes)]
+        seconds = expected(times, size, most=2.0, reach=math.inf)
+        memory = expected(sizes, size, alone=1.0, reach=math.inf)
+        if note == "tried" and status == OVER_TIME:  # so it takes more than the limit, whatever smaller sizes say
+            seconds = max(seconds or 0, self.plan.max_seconds)
+        elif note == "tried":
+            memory = max(memory or 0, self.plan.max_bytes)
+        cell = Cell(label, by, size, status=status, limit=self._limit(status), note=note)
+        return replace(cell, expected_seconds=seconds, expected_bytes=memory)
 
     def _moment(self, label: str, by: str, size: int) -> Moment:
         groups = list(self.plan.groups())
@@ -180,8 +203,8 @@ class Benchmark:
         if by not in (OURS, LIMIT) and 12 * size**2 > self.plan.max_bytes:
             return 0.0
         known = [(c.size, c.seconds) for c in self.cells.of(label, by) if c.seconds is not None]
-        once = expected(known, size) or 1e-3 + 6 * size**2 * self.plan.dim / RATE
+        once = expected(known, size, most=2.0, reach=math.inf) or 1e-3 + 6 * size**2 * self.plan.dim / RATE
         if once > self.plan.max_seconds:
             return 0.0
-        missing = self._missing(self.cells.get(label, by, size))
-        return STARTING + (once if once >= SLOW else (1 + missing) * max(once, SHORT))
+        missing = min(self._missing(self.cells.get(label, by, size)), math.ceil(ENOUGH / once))
+        return STARTING + (max(missing, 1) if once >= WARM else 1 + missing) * max(once, SHORT)

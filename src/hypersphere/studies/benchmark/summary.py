@@ -14,6 +14,7 @@ from hypersphere.report import markdown_table
 from hypersphere.studies.benchmark import quantities
 from hypersphere.studies.benchmark.cases import LIMIT, OURS, PLAIN
 from hypersphere.studies.benchmark.cells import FAILED, MEASURED, OVER_MEMORY, OVER_TIME, Cell, Cells, ratio
+from hypersphere.studies.benchmark.paragraph import paragraph
 
 Row = dict[str, Any]
 ORDER = (OURS, LIMIT, PLAIN)  # then the peers
@@ -63,7 +64,8 @@ class Summary:
                             "ours_to_this_bytes": ours.bytes / cell.bytes if ours.bytes and cell.bytes else None,
                             "rounds": len(cell.rounds),
                             "limit": cell.limit,
-                            "expected": cell.expected,
+                            "expected_seconds": cell.expected_seconds,
+                            "expected_bytes": cell.expected_bytes,
                             "note": cell.note,
                             "version": cell.version,
                         }
@@ -83,10 +85,11 @@ class Summary:
 
     def tables(self) -> list[Table]:
         """Time, hypersphere's time divided by the others', memory: objectives down, sizes across."""
+        faster = "Time of hypersphere divided by theirs (below 1: hypersphere is faster)"
         return [
-            self._table("Time of one forward and backward", lambda cell: quantities.seconds(cell.seconds), ()),
-            self._table("Time of hypersphere divided by theirs (below 1: hypersphere is faster)", self._ratio, (OURS,)),
-            self._table("Peak memory above the inputs", lambda cell: quantities.size(cell.bytes), (LIMIT,)),
+            self._table("Time of one forward and backward", _seconds, ()),
+            self._table(faster, lambda cell: self._ratio(cell) if cell.status == MEASURED else "", (OURS,)),
+            self._table("Peak memory above the inputs", _bytes, (LIMIT,)),
         ]
 
     def _ratio(self, cell: Cell) -> str:
@@ -100,7 +103,9 @@ class Summary:
             for by in self.contestants(objective):
                 if by not in without:
                     known = {cell.size: cell for cell in self.cells.of(objective, by)}
-                    values = [_or_why(known[n], show) if n in known else "" for n in sizes]
+                    values = [
+                        "failed" if c and c.status == FAILED else show(c) if c else "" for c in map(known.get, sizes)
+                    ]
                     rows.append([objective if shown != objective else "", by, *values])
                     shown = objective
         return Table(title, ["objective", "by", *map(str, sizes)], rows)
@@ -116,17 +121,19 @@ class Summary:
         cells = self.cells.all()
         versions = sorted({f"{cell.by} {cell.version}" for cell in cells if cell.version and cell.by not in ORDER})
         found += [f"peers: {'; '.join(versions)}."] if versions else []
-        for status, sign, unit in ((OVER_MEMORY, "> mem", "bytes"), (OVER_TIME, "> time", "seconds")):
-            limits = {cell.limit for cell in cells if cell.status == status and cell.limit is not None}
-            if limits:
-                words = " or ".join(_limit(each, unit) for each in sorted(limits))
-                found.append(f"{sign}: needs more than {words}; tried, or foreseen from smaller sizes (see the CSV).")
+        over = {(c.status, c.limit) for c in cells if c.status in (OVER_MEMORY, OVER_TIME) and c.limit is not None}
+        if over:
+            words = " or ".join(_limit(*each) for each in sorted(over, reverse=True))
+            found.append(
+                f"~: over the limit ({words}), so not measured but estimated from smaller sizes, time at most as N² "
+                "(the CSV says which limit, and whether it was tried)."
+            )
         found += [f"{c.objective} by {c.by} at N = {c.size} failed: {c.note}" for c in cells if c.status == FAILED]
         found += [f"{peer} did not take part: {why}." for peer, why in self.absent.items()]
         return found
 
     def as_markdown(self) -> str:
-        parts = ["# Objectives: time and memory against the batch size"]
+        parts = ["# Objectives: time and memory against the batch size", *paragraph(self.cells, self.about)]
         for table in self.tables():
             parts += [f"## {table.title}", markdown_table(table.header, table.rows)]
         return "\n\n".join([*parts, "\n".join(f"- {note}" for note in self.notes())]) + "\n"
@@ -157,11 +164,24 @@ class Summary:
         return found
 
 
-def _or_why(cell: Cell, show: Callable[[Cell], str]) -> str:
-    if cell.status == MEASURED:
-        return show(cell)
-    return {OVER_MEMORY: "> mem", OVER_TIME: "> time", FAILED: "failed"}[cell.status]
+def _seconds(cell: Cell) -> str:
+    return (
+        quantities.seconds(cell.seconds)
+        if cell.status == MEASURED
+        else _about(cell, quantities.seconds(cell.expected_seconds))
+    )
 
 
-def _limit(value: float, unit: str) -> str:
-    return quantities.size(value) if unit == "bytes" else f"{value:g} s"
+def _bytes(cell: Cell) -> str:
+    return (
+        quantities.size(cell.bytes) if cell.status == MEASURED else _about(cell, quantities.size(cell.expected_bytes))
+    )
+
+
+def _about(cell: Cell, estimate: str) -> str:
+    """What a cell beyond a limit would take; the limit itself where nothing is known."""
+    return f"~{estimate}" if estimate else f"> {_limit(cell.status, cell.limit)}"
+
+
+def _limit(status: str, value: float | None) -> str:
+    return quantities.size(value) if status == OVER_MEMORY else f"{value:g} s"
