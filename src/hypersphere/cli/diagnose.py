@@ -1,0 +1,187 @@
+"""``hypersphere diagnose``: the health of embeddings in a file, of a run, or of a model on a text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from hypersphere.cli.answers import console, put, refuse
+from hypersphere.diagnostics import Diagnosis
+from hypersphere.diagnostics import diagnose as check
+from hypersphere.diagnostics.diagnosis import NORMALISED, shown
+from hypersphere.diagnostics.files import RUN_FILE, Loaded, load_embeddings, load_labels
+from hypersphere.report import write_whole
+
+VIEWS = ("one", "dropout")
+BATCH = 64
+
+
+def diagnose(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="npy, safetensors (mapped), npz, parquet (read whole); a run; or a model."),
+    ],
+    second: Annotated[Path | None, typer.Argument(metavar="FILE2", help="The second view, row by row.")] = None,
+    text: Annotated[
+        Path | None, typer.Option("--text", metavar="FILE", help="FILE is a model: embed the lines of this text.")
+    ] = None,
+    views: Annotated[
+        str, typer.Option("--views", help="Of a model: one, or dropout (two, each with dropout).")
+    ] = "one",
+    labels: Annotated[
+        Path | None, typer.Option("--labels", metavar="FILE", help="Classes: .npy, or a text with one in each line.")
+    ] = None,
+    arrays: Annotated[
+        str, typer.Option("--arrays", metavar="A[,B]", help="Names of the arrays or columns that are the views.")
+    ] = "",
+    sample: Annotated[int, typer.Option("--sample", metavar="N", help="Rows compared all with all.")] = 4096,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the sample and of dropout.")] = 0,
+    page: Annotated[Path | None, typer.Option("--page", metavar="OUT.html", help="Write a page with pictures.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
+) -> None:
+    """Health of embeddings: alignment, uniformity, spectrum, neighbours, and a verdict in words.
+
+    Rows are normalised for you. With two views (z1 and z2 of one file, or two files) row i of the second is the
+    positive of row i of the first. All rows are read; what needs pairs is taken from a sample, and the answer says so.
+    npy and safetensors are mapped and may be larger than memory; npz and parquet are read whole.
+    """
+    if views not in VIEWS:
+        refuse(f"--views is one of {', '.join(VIEWS)}, not {views!r}.")
+    if text is not None and second is not None:
+        refuse("a model on a text makes its own second view, with --views dropout; leave FILE2 out.")
+    if text is None and views != "one":
+        refuse("--views is for a model on a text; of files, give FILE2 or one file with z1 and z2.")
+    if page is not None:
+        _need_matplotlib()
+    names = [name.strip() for name in arrays.split(",") if name.strip()]
+    if arrays and not names:
+        refuse("--arrays names no array.")
+    if names and text is not None:
+        refuse("--arrays is for a file with several arrays; a model on a text has none.")
+    if names and any(path.suffix == ".npy" for path in (Path(source), second) if path is not None):
+        refuse("--arrays is for npz, safetensors and parquet; an .npy holds one array, without a name.")
+    try:
+        if text is not None:
+            loaded = _embed(source, text, views, seed)
+        elif _is_model(Path(source)) or _is_model(Path(source) / "model"):
+            refuse(f"{source} is a model's folder: say which text to embed, with --text FILE.")
+        else:
+            loaded = load_embeddings(Path(source), second, names)
+        if labels is not None:
+            loaded = loaded._replace(labels=load_labels(labels))
+        found = _check(loaded, sample, seed)
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+        refuse(f"{(str(error).splitlines() or [type(error).__name__])[0].rstrip('.')}.")
+    name = f"{Path(source).name} on {text.name}" if text is not None else Path(source).name
+    if page is not None:
+        _write_page(found, name, page)
+    if as_json:
+        read = {"read": loaded.note} if loaded.note else {}
+        typer.echo(json.dumps({"source": name, **read, **found.to_dict()}, indent=1))
+        return
+    _print(found, name, loaded.note)
+    if page is not None:
+        typer.echo(f"page: {page}")
+
+
+def _check(loaded: Loaded, sample: int, seed: int) -> Diagnosis:
+    """With a bar while the rows are read, if somebody watches."""
+    columns = TextColumn("reading rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task("rows", total=None)
+        return check(
+            loaded.z1, loaded.z2, loaded.labels, sample=sample, seed=seed,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )  # fmt: skip
+
+
+def _is_model(path: Path) -> bool:
+    known = path.is_dir() and not any((place / RUN_FILE).is_file() for place in (path, path.parent))
+    return known and any((path / name).is_file() for name in ("modules.json", "config.json"))
+
+
+def _embed(model: str, text: Path, views: str, seed: int) -> Loaded:
+    """The lines of a text as a model (a folder, a run, a hub id) embeds them: in eval mode, or twice with dropout."""
+    import torch
+
+    from hypersphere.encoders.checkpoint import find_folder, open_sentence_model
+
+    lines = _lines(text)
+    encoder = open_sentence_model(find_folder(model))
+    torch.manual_seed(seed)
+    order = sorted(range(len(lines)), key=lambda place: len(lines[place]))  # rows of one length: little padding
+    encoder.train(views == "dropout")
+    found = []
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with torch.no_grad(), Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        for view in range(1 + (views == "dropout")):
+            task = bar.add_task(f"embedding view {view + 1}", total=len(lines))
+            parts: list[Any] = []
+            for start in range(0, len(lines), BATCH):
+                batch = [lines[place] for place in order[start : start + BATCH]]
+                features = {name: value.to(encoder.device) if isinstance(value, torch.Tensor) else value
+                            for name, value in encoder.preprocess(batch).items()}  # fmt: skip
+                parts.append(encoder(features)["sentence_embedding"].float().cpu())
+                bar.advance(task, len(batch))
+            rows = torch.cat(parts)
+            found.append(torch.empty_like(rows).index_copy_(0, torch.tensor(order), rows))
+    return Loaded(found[0], found[1] if len(found) > 1 else None)
+
+
+def _lines(text: Path) -> list[str]:
+    if not text.is_file():
+        raise FileNotFoundError(f"there is no text {text}")
+    try:
+        lines = [line.strip() for line in text.read_text(encoding="utf-8").splitlines()]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{text} is not a text in UTF-8") from error
+    kept = [line for line in lines if line]
+    if len(kept) < 2:
+        raise ValueError(f"{text} has {len(kept)} lines of text; a check-up compares at least two")
+    return kept
+
+
+def _need_matplotlib() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        refuse("a page needs matplotlib for its pictures: pip install 'hypersphere[figures]'.")
+
+
+def _write_page(found: Diagnosis, name: str, page: Path) -> None:
+    from hypersphere.report.diagnosis import diagnosis_page
+
+    try:
+        write_whole(page, diagnosis_page(found, name))
+    except OSError as error:
+        refuse(f"{page} cannot be written ({error.strerror}).")
+
+
+def _print(found: Diagnosis, name: str, note: str = "") -> None:
+    screen = console()
+    two = len(found.views) > 1
+    screen.print(f"{name}: {found.rows:,} rows of {found.dims} dimensions" + (", two views." if two else "."))
+    screen.print()
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=two)
+    table.add_column("", style="cyan", no_wrap=True)
+    for view in found.views:
+        table.add_column(view.name, justify="right", no_wrap=True)
+    table.add_column("", style="dim")
+    for word, values, said in found.table():
+        table.add_row(word, *(shown(value) for value in values), *[""] * (len(found.views) - len(values)), said)
+    put(screen, table)
+    screen.print()
+    soft = not screen.is_terminal
+    screen.print(" ".join(filter(None, (note, NORMALISED, str(found.sampling)))), style="dim", soft_wrap=soft)
+    screen.print()
+    screen.print(f"Verdict: {found.verdict}.", style="bold", soft_wrap=soft)
+    for finding in found.findings:
+        screen.print()
+        screen.print(f"{finding.name}: {finding.words}", soft_wrap=soft)
+        screen.print(f"  Evidence: {finding.evidence}", soft_wrap=soft)
+        screen.print(f"  Remedy: {finding.remedy}", soft_wrap=soft)

@@ -1,0 +1,203 @@
+"""Embeddings from files: one or two views, and labels.
+
+.npy and .safetensors are mapped: a file may be larger than memory. .npz and .parquet are compressed, and read whole.
+Nothing is ever unpickled: an .npy or .npz with Python objects is refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
+RUN_FILE = "embeddings.safetensors"  # what a run leaves in its folder: z1, and z2 where there are two views
+VIEW_NAMES = ("z1", "z2")
+LABEL_NAMES = ("labels", "label")
+
+
+class Loaded(NamedTuple):
+    """What a file holds: arrays (N, D) or tensors."""
+
+    z1: Any
+    z2: Any = None
+    labels: Any = None
+    note: str = ""  # what was left out, if anything
+
+
+def load_embeddings(path: Path, second: Path | None = None, arrays: Sequence[str] = ()) -> Loaded:
+    """One or two views from a file, or one from each of two files.
+
+    .npy: (N, D), or (2, N, D) for two views; .npz and .safetensors: arrays z1 and z2, or the only one, or those named
+    in ``arrays``, and labels; .parquet: columns of lists, or a table of numbers; a run's folder: its embeddings.
+    """
+    first = _load(path, arrays[:1] if second is not None else arrays)
+    if second is None:
+        return first
+    other = _load(second, arrays[1:] or arrays)
+    for loaded, name in ((first, path), (other, second)):
+        if loaded.z2 is not None:
+            raise ValueError(f"{name} holds two views by itself; give one file with both, or two files with one each")
+    notes = " ".join(dict.fromkeys(note for note in (first.note, other.note) if note))
+    return Loaded(first.z1, other.z1, first.labels if first.labels is not None else other.labels, notes)
+
+
+def load_labels(path: Path) -> Any:
+    """Labels from an .npy, or from a text with one in each line: words, or whole numbers, of which -1 means none."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path} with labels")
+    if path.suffix == ".npy":
+        return _numpy(path)
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} cannot be read as text with one label in each line") from error
+    if lines and all(re.fullmatch(r"[+-]?[0-9]{1,18}", line) for line in lines):
+        return np.array([int(line) for line in lines], dtype=np.int64)
+    return np.array(lines)
+
+
+def _load(path: Path, arrays: Sequence[str]) -> Loaded:
+    if path.is_dir():
+        if not (path / RUN_FILE).is_file():
+            raise FileNotFoundError(f"{path} is a folder without {RUN_FILE}; a model's folder needs a text beside it")
+        path = path / RUN_FILE
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    if path.suffix not in SUFFIXES:
+        near = difflib.get_close_matches(path.suffix, SUFFIXES, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(f"embeddings come as {', '.join(SUFFIXES)}, not as {path.name}{hint}")
+    if path.suffix == ".npy":
+        both = _numpy(path)
+        return Loaded(both[0], both[1]) if both.ndim == 3 and len(both) == 2 else Loaded(both)
+    if path.suffix == ".npz":
+        return _choose(path, _archive(path), arrays)
+    if path.suffix == ".safetensors":
+        return _choose(path, _safetensors(path), arrays)
+    return _parquet(path, arrays)
+
+
+def _choose(path: Path, found: dict[str, Any], names: Sequence[str]) -> Loaded:
+    """The views among named arrays: those asked for, else z1 and z2, else the only one."""
+    labels = next((found[name] for name in LABEL_NAMES if name in found), None)
+    every = [name for name in found if name not in LABEL_NAMES]
+    if not names:
+        names = [name for name in VIEW_NAMES if name in found] or every
+        if not names:
+            raise ValueError(f"{path} holds no embeddings")
+        if len(names) > 1 and names[0] != VIEW_NAMES[0]:
+            raise ValueError(f"{path} holds {_listed(every)}: say which are the embeddings (the two views)")
+    for name in names:
+        if name not in found:
+            near = difflib.get_close_matches(name, every, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise ValueError(f"{path} has no {name!r}{hint}; it has {_listed(every)}")
+    if len(names) > 2:
+        raise ValueError(f"at most two arrays can be views of each other, not {_listed(names)}")
+    return Loaded(*(found[name] for name in names), **({} if labels is None else {"labels": labels}))
+
+
+def _numpy(path: Path) -> Any:
+    try:
+        return np.lib.format.open_memmap(path, mode="r")  # which cannot hold objects, hence nothing to unpickle
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as npy: {_reason(error)}") from error
+
+
+def _archive(path: Path) -> dict[str, Any]:
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} cannot be read as npz: it is not a complete zip archive")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read as npz: {_reason(error)}") from error
+
+
+def _safetensors(path: Path) -> dict[str, Any]:
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise ModuleNotFoundError("reading .safetensors needs an extra: pip install 'hypersphere[cli]'") from error
+    try:
+        with safe_open(path, framework="pt") as archive:
+            return {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ValueError(f"{path} cannot be read as safetensors: {_reason(error)}") from error
+
+
+def _parquet(path: Path, names: Sequence[str]) -> Loaded:
+    """Columns of lists are views; without any, the numeric columns together are one."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ModuleNotFoundError("reading .parquet needs pyarrow: pip install pyarrow") from error
+    try:
+        with pq.ParquetFile(path) as file:
+            schema, count = file.schema_arrow, file.metadata.num_rows
+            wide = [field.name for field in schema if _is_list(pa, field.type)]
+            label = next((name for name in LABEL_NAMES if name in schema.names), None)
+            labels = {} if label is None else {"labels": file.read([label]).column(0).to_numpy(zero_copy_only=False)}
+            if wide or names:
+                chosen = _choose(path, {name: name for name in wide}, names)
+                views = [_column(path, file, name, count) for name in (chosen.z1, chosen.z2) if name is not None]
+                return Loaded(*views, **labels)
+            columns, note = _numeric(pa, path, schema)
+            together = np.empty((count, len(columns)), dtype=np.float32)
+            for place, name in enumerate(columns):
+                together[:, place] = file.read([name]).column(0).to_numpy(zero_copy_only=False)
+            return Loaded(together, **labels, note=note)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} cannot be read as parquet: {_reason(error)}") from error
+
+
+def _numeric(pa: Any, path: Path, schema: Any) -> tuple[list[str], str]:
+    """The columns that are dimensions (fractions; whole numbers beside them are ids or counts) and what is left out."""
+    fields = [field for field in schema if field.name not in LABEL_NAMES]
+    fractions = [field.name for field in fields if pa.types.is_floating(field.type)]
+    whole = [field.name for field in fields if pa.types.is_integer(field.type)]
+    if not fractions and not whole:
+        raise ValueError(f"{path} has neither a column of lists nor columns of numbers")
+    if not fractions or not whole:
+        return fractions or whole, ""
+    return fractions, f"Columns of whole numbers were left out: {_listed(whole)}."
+
+
+def _column(path: Path, file: Any, name: str, count: int) -> Any:
+    """A column of lists as one array, a batch of rows at a time."""
+    found: Any = None
+    done = 0
+    for batch in file.iter_batches(batch_size=8192, columns=[name]):
+        column = batch.column(0)
+        values = column.flatten().to_numpy(zero_copy_only=False)
+        if found is None:
+            found = np.empty((count, len(values) // len(batch)), dtype=values.dtype)
+        sizes = column.value_lengths().to_numpy(zero_copy_only=False)
+        if column.null_count or not (sizes == found.shape[1]).all():
+            row = done + int(np.flatnonzero(sizes != found.shape[1])[0])
+            raise ValueError(f"column {name!r} of {path} has lists of different lengths (the first at row {row})")
+        found[done : done + len(batch)] = values.reshape(len(batch), -1)
+        done += len(batch)
+    return np.empty((0, 0), dtype=np.float32) if found is None else found
+
+
+def _is_list(pa: Any, kind: Any) -> bool:
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(lists and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(sorted(names)[:8]) + (", …" if len(names) > 8 else "") or "nothing"
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, short; numpy's own words about objects advise to unpickle them."""
+    words = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return "it holds Python objects, which are never loaded" if "object" in words.lower() else words[:150]

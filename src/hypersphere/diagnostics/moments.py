@@ -1,0 +1,92 @@
+"""All that one pass over the rows can tell: sums, second moments, lengths, repeated and empty rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hypersphere.diagnostics.measures import spectrum
+from hypersphere.diagnostics.rows import Rows
+from hypersphere.geometry import normalize, unit
+
+
+class Moments:
+    """Sums over the rows of one view, block by block, in float64: D² numbers, whatever N.
+
+    With no more rows than dimensions the second moment is not kept; the spectrum then comes from the rows' products.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        dims = rows.dims
+        self.count = 0
+        self.sum = torch.zeros(dims, dtype=torch.float64)  # of unit rows
+        self.squares = torch.zeros(dims, dtype=torch.float64)
+        self.second = torch.zeros(dims, dims, dtype=torch.float64) if len(rows) > dims else None  # HᵀH
+        self._pivot = torch.zeros(dims, dtype=torch.float64)  # near the raw rows: no digits are lost in their variance
+        self._raw_sum, self._raw_squares = torch.zeros_like(self._pivot), torch.zeros_like(self._pivot)
+        # all at once: small pieces kept between large ones that come and go would hold on to their memory
+        self.lengths = torch.zeros(len(rows), dtype=torch.float64)
+        self._marks = torch.zeros(len(rows), dtype=torch.int64)
+
+    def add(self, block: Tensor) -> Tensor:
+        """Counts a block of raw rows in, and returns its unit rows."""
+        h, inverse = normalize(block.cpu())
+        own = slice(self.count, self.count + len(block))
+        self.lengths[own] = torch.where(inverse > 0, inverse.reciprocal(), 0.0).flatten()
+        self._marks[own] = _marks(block)
+        wide = h.double()
+        if self.count == 0:
+            self._pivot = block.mean(dim=0, dtype=torch.float64).cpu()
+        self.count += len(h)
+        self.sum += wide.sum(dim=0)
+        self.squares += torch.linalg.vector_norm(wide, dim=0).square()
+        if self.second is not None:
+            self.second.addmm_(wide.T, wide)
+        raw = block.cpu() - self._pivot  # a new tensor: the rows belong to the caller
+        self._raw_sum += raw.sum(dim=0)
+        self._raw_squares += torch.linalg.vector_norm(raw, dim=0).square()
+        return h
+
+    @property
+    def mean(self) -> Tensor:
+        return self.sum / self.count
+
+    @property
+    def variance(self) -> Tensor:
+        """(D,) of the unit rows, divided by N: its sum is 1 - ‖mean‖²."""
+        return (self.squares / self.count - self.mean**2).clamp_min(0)
+
+    @property
+    def raw_variance(self) -> Tensor:
+        """(D,) of the rows as they came."""
+        return (self._raw_squares / self.count - (self._raw_sum / self.count) ** 2).clamp_min(0)
+
+    @property
+    def raw_size(self) -> float:
+        """Root mean square of the entries as they came."""
+        shifted = self.raw_variance + (self._raw_sum / self.count + self._pivot) ** 2
+        return float(shifted.mean().sqrt())
+
+    @property
+    def repeated(self) -> int:
+        """Rows that repeat an earlier row bit by bit (as far as 64 bits of hash can tell)."""
+        return self.count - len(self._marks.unique())
+
+    def eigenvalues(self, centre: bool) -> Tensor:
+        """Of HᵀH/N, or of the covariance, largest first."""
+        if self.second is None:
+            every = unit(self.rows.take(torch.arange(len(self.rows))).cpu())
+            return spectrum(every, centre) / self.count
+        square = self.second / self.count
+        if centre:
+            square = square - torch.outer(self.mean, self.mean)
+        values: Tensor = torch.linalg.eigvalsh(square)
+        return values.clamp_min(0).flip(0)
+
+
+def _marks(block: Tensor) -> Tensor:
+    """(n,) a 64-bit hash of each row's bytes; -0 counts as 0."""
+    plain = np.ascontiguousarray((block + 0.0).cpu().numpy())
+    return torch.tensor([hash(row.tobytes()) for row in plain], dtype=torch.int64)

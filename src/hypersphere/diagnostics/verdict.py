@@ -1,0 +1,192 @@
+"""From numbers to words: what is wrong with embeddings, what shows it, what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from hypersphere.diagnostics.diagnosis import Diagnosis, Finding, Pairs, View
+from hypersphere.diagnostics.pairs import Classes
+
+
+class Threshold(NamedTuple):
+    """Where a number becomes the finding of this name, and why there."""
+
+    finding: str
+    value: float
+    why: str
+
+
+ONE_DIRECTION = Threshold(
+    "rank-1 over-fusion",
+    0.99,
+    "share of the squared length along one direction; even an untrained language model's cone (DistilBERT, 0.93) "
+    "leaves several per cent to the others",
+)
+FEW_DIMENSIONS = Threshold(
+    "dimensional collapse",
+    0.25,
+    "centred effective rank as a share of what is possible; text encoders keep 0.7 to 0.8, outputs confined to a "
+    "subspace as little as its dimension says",
+)
+CONE = Threshold(
+    "anisotropic cone",
+    0.5,
+    "mean cosine of two rows; a contrastively trained encoder has 0.05 (all-MiniLM-L6-v2), a language model that was "
+    "not so trained far more (DistilBERT 0.93)",
+)
+REPEATED = Threshold(
+    "repeated rows",
+    0.01,
+    "share of repeated rows; from here on a batch of a hundred holds a row's copy as a false negative",
+)
+DEAD = Threshold(
+    "dead dimensions", 0.01, "share of dead dimensions; fewer cost nothing (all-MiniLM-L6-v2 has 3 of 384)"
+)
+CLOSER = Threshold(
+    "positives not aligned",
+    0.9,
+    "chance that a positive is nearer than a random negative; 0.5 is guessing, working encoders exceed 0.99",
+)
+SAME_VIEWS = Threshold(
+    "identical views",
+    1e-9,
+    "mean squared distance of positives; dropout or augmentation moves rows by far more than float32 rounds",
+)
+APART = Threshold(
+    "views apart", 0.7, "distance between the views' means; two samples of one cloud differ by about the root of 2/N"
+)
+HUBS = Threshold(
+    "hubs",
+    3.0,
+    "skewness of the neighbour counts; uniform rows have below 0.5, all-MiniLM-L6-v2 1.2, a language model not trained "
+    "for similarity more (DistilBERT 4.5)",
+)
+MIXED_CLASSES = Threshold(
+    "classes mixed", 0.1, "how far neighbours of the row's own class go from chance (0) to always (1)"
+)
+
+
+def findings(found: Diagnosis) -> tuple[Finding, ...]:
+    """Everything worth saying, the gravest first; what only follows from a collapse is not said again."""
+    said = _together([[*_of_view(view, found)] for view in found.views], [view.name for view in found.views])
+    if found.pairs is not None and not any(finding.name == ONE_DIRECTION.finding for finding in said):
+        said += _of_pairs(found.pairs)
+    if found.classes is not None and found.classes.beyond_chance < MIXED_CLASSES.value:
+        said.append(_mixed_classes(found.classes))
+    return tuple(sorted(said, key=lambda finding: not finding.grave))
+
+
+def _together(of_views: list[list[Finding]], names: list[str]) -> list[Finding]:
+    """One finding for what several views have, with each one's evidence."""
+    if len(of_views) == 1:
+        return of_views[0]
+    kept: dict[str, Finding] = {}
+    for name, said in zip(names, of_views, strict=True):
+        for finding in said:
+            evidence = f"{name}: {finding.evidence}"
+            if finding.name in kept:
+                evidence = f"{kept[finding.name].evidence} {evidence}"
+            kept[finding.name] = finding._replace(evidence=evidence)
+    return list(kept.values())
+
+
+def _of_view(view: View, found: Diagnosis) -> Iterator[Finding]:
+    possible = min(found.rows - 1, found.dims)
+    if view.zero_rows:
+        yield Finding(
+            "zero rows", True, "some rows are zero and have no direction.",
+            f"{view.zero_rows:,} of {found.rows:,} rows; they count as the zero vector in every number here.",
+            "leave them out, or find out which inputs give an empty embedding (empty texts, dead ReLU outputs).",
+        )  # fmt: skip
+    if view.first_direction >= ONE_DIRECTION.value:
+        yield _rank_one(view)
+    else:
+        yield from _of_spread(view, found, possible)
+    if view.repeated_rows > REPEATED.value * found.rows:
+        yield Finding(
+            REPEATED.finding, False, "many rows are exact copies of earlier ones.",
+            f"{view.repeated_rows:,} of {found.rows:,} rows ({view.repeated_rows / found.rows:.1%}).",
+            "remove repeated inputs: a copy is a false negative in training and inflates every retrieval score.",
+        )  # fmt: skip
+    if len(view.dead_dimensions) > DEAD.value * found.dims and view.first_direction < ONE_DIRECTION.value:
+        shown = ", ".join(map(str, view.dead_dimensions[:8])) + (", …" if len(view.dead_dimensions) > 8 else "")
+        yield Finding(
+            DEAD.finding, False, "some dimensions have the same value in every row.",
+            f"{len(view.dead_dimensions)} of {found.dims} (dimension {shown}).",
+            "drop them to save memory; in training look for a dead ReLU before the output or padding of the vector.",
+        )  # fmt: skip
+
+
+def _of_spread(view: View, found: Diagnosis, possible: int) -> Iterator[Finding]:
+    if view.effective_rank_centred < FEW_DIMENSIONS.value * possible:
+        yield Finding(
+            FEW_DIMENSIONS.finding, True, "the rows fill only a few of the dimensions they have.",
+            f"centred effective rank {view.effective_rank_centred:.1f} of {possible} possible, participation ratio "
+            f"{view.participation_ratio:.1f}, rank {view.rank}.",
+            "a lower temperature or a loss that spreads same-view negatives (dhel, kcl, align_uniform) or decorrelates "
+            "(vicreg, barlow); a smaller learning rate; or keep only the leading components, since the rest says "
+            "nothing. With class labels as targets, as many dimensions as classes are to be expected.",
+        )  # fmt: skip
+    if view.anisotropy > CONE.value:
+        yield Finding(
+            CONE.finding, False, "all rows point roughly the same way.",
+            f"mean cosine of two rows {view.anisotropy:.2f}, total variance {view.total_variance:.2f} of 1, uniformity "
+            f"{view.uniformity:.2f} where uniform rows have {view.uniformity_of_uniform:.2f}.",
+            "ranking by cosine may still work, fixed thresholds on it do not. Train with a contrastive objective "
+            "(infonce, dhel), or subtract the mean row (and whiten) before comparing.",
+        )  # fmt: skip
+    if view.hubness > HUBS.value:
+        most = int(view.occurrences.max())
+        yield Finding(
+            HUBS.finding, False, "a few rows are neighbours of very many others.",
+            f"skewness of the neighbour counts {view.hubness:.1f}; one row is among the {found.sampling.neighbours} "
+            f"nearest of {most:,} of {found.sampling.sample:,} rows, {view.never_neighbours:.0%} of nobody's.",
+            "look at the hubs (boilerplate, empty or very short inputs are usual); subtract the mean row, or rank by "
+            "a local scaling of the similarity.",
+        )  # fmt: skip
+
+
+def _rank_one(view: View) -> Finding:
+    where = "one point" if view.total_variance < 1 - ONE_DIRECTION.value else "one line through the origin"
+    return Finding(
+        ONE_DIRECTION.finding, True,
+        f"nearly all rows lie on {where}: the encoder gives the same answer to everything.",
+        f"{view.first_direction:.2%} of the squared length is along a single direction, total variance "
+        f"{view.total_variance:.4f}, effective rank {view.effective_rank:.2f}.",
+        "train again with a smaller learning rate (a large step can put the network at a constant output, where the "
+        "gradient of every loss of cosines vanishes), check the inputs differ, or add anchors (cloa).",
+    )  # fmt: skip
+
+
+def _of_pairs(pairs: Pairs) -> Iterator[Finding]:
+    if pairs.alignment < SAME_VIEWS.value:
+        yield Finding(
+            SAME_VIEWS.finding, False, "both views are the same rows, so alignment says nothing.",
+            f"mean squared distance of positives {pairs.alignment:.1e}.",
+            "was the same file given twice, or was dropout or augmentation switched off (eval mode)?",
+        )  # fmt: skip
+    if pairs.closer_than_random < CLOSER.value:
+        yield Finding(
+            CLOSER.finding, True, "a row's positive is hardly nearer to it than any other row.",
+            f"nearer than a random negative in {pairs.closer_than_random:.1%} of cases, mean cosine "
+            f"{pairs.positive_cosine:.3f} against {pairs.negative_cosine:.3f}.",
+            "check that row i of both files is the same item (a shuffled loader is the usual cause); if so, train "
+            "longer or weigh alignment more.",
+        )  # fmt: skip
+    if pairs.apart > APART.value:
+        yield Finding(
+            APART.finding, False, "the two views form two separate clouds (a modality gap).",
+            f"distance between their means {pairs.apart:.2f}.",
+            "normal for two encoders trained with a low temperature; subtract each view's mean before comparing across "
+            "views, and do not mix both in one index without it.",
+        )  # fmt: skip
+
+
+def _mixed_classes(own: Classes) -> Finding:
+    return Finding(
+        MIXED_CLASSES.finding, False, "a row's neighbours are hardly more often of its class than any rows are.",
+        f"{own.agreement:.1%} of neighbours share the class, {own.chance:.1%} would by chance; mean distance "
+        f"{own.within:.3f} within and {own.between:.3f} between classes.",
+        "check that labels and rows are in the same order; otherwise this encoder does not see the classes.",
+    )  # fmt: skip

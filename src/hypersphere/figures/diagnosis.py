@@ -1,0 +1,128 @@
+"""A diagnosis drawn: similarities, spectrum, dimensions, neighbours."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hypersphere.diagnostics import Diagnosis
+from hypersphere.diagnostics.uniform import UniformCosine
+from hypersphere.figures.anatomy import ALIGNMENT, INK, NEUTRAL, SOFT, UNIFORMITY, frame, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+VIEWS = ((ALIGNMENT, "-"), (UNIFORMITY, "--"))  # colour and line of the first and the second view
+WIDTH, HEIGHT = 5.2, 3.2
+
+
+def plots(diagnosis: Diagnosis) -> dict[str, Figure]:
+    """Four figures by what they show."""
+    found = {}
+    for name, draw in (
+        ("similarities", _similarities),
+        ("spectrum", _spectrum),
+        ("dimensions", _dimensions),
+        ("neighbours", _neighbours),
+    ):
+        figure = new_figure(WIDTH, HEIGHT)
+        axis = figure.add_axes((0.125, 0.165, 0.845, 0.79))
+        frame(axis)
+        draw(axis, diagnosis)
+        found[name] = figure
+    return found
+
+
+def _similarities(axis: Axes, diagnosis: Diagnosis) -> None:
+    """Densities of the cosines: rows with each other, positives, and what uniform rows would have."""
+    edges = np.linspace(-1, 1, len(diagnosis.views[0].histogram) + 1)
+    highest = 0.0
+    for view, (colour, line) in zip(diagnosis.views, VIEWS, strict=False):
+        density = _density(view.histogram)
+        highest = max(highest, float(density.max()))
+        name = "two rows" if len(diagnosis.views) == 1 else f"two rows of {view.name}"
+        axis.stairs(density, edges, color=colour, linestyle=line, linewidth=1.4, label=name)
+    if diagnosis.pairs is not None:
+        density = _density(diagnosis.pairs.positive_histogram)
+        axis.stairs(density, edges, fill=True, color=NEUTRAL, alpha=0.35, label="positive pairs")
+    below = UniformCosine(diagnosis.dims).cdf(torch.from_numpy(edges))
+    uniform = below.diff().numpy() / np.diff(edges)
+    axis.stairs(uniform, edges, color=SOFT, linewidth=1.1, linestyle=":", label="uniform rows")
+    axis.set_xlim(-1, 1)
+    axis.set_ylim(0, 1.35 * max(highest, min(float(uniform.max()), 2 * highest)))
+    axis.set_xlabel("cosine", size=8.5, color=INK)
+    axis.set_ylabel("density", size=8.5, color=INK)
+    _legend(axis, "upper left")
+
+
+def _spectrum(axis: Axes, diagnosis: Diagnosis) -> None:
+    """Variance along each principal direction; a straight fall to the floor is a collapse."""
+    lowest, possible = 1.0, min(diagnosis.rows - 1, diagnosis.dims)
+    for view, (colour, line) in zip(diagnosis.views, VIEWS, strict=False):
+        share = (view.eigenvalues / view.eigenvalues.sum().clamp_min(1e-300)).clamp_min(1e-12)[:possible]
+        lowest = min(lowest, float(share.min()))
+        label = f"{view.name}: effective rank {view.effective_rank_centred:.1f}, participation ratio "
+        axis.plot(
+            np.arange(1, len(share) + 1), share.numpy(), color=colour, linestyle=line, linewidth=1.5,
+            marker="o" if len(share) < 40 else "", markersize=3, label=label + f"{view.participation_ratio:.1f}",
+        )  # fmt: skip
+    axis.axhline(1 / possible, color=SOFT, linewidth=1.1, linestyle=":", label="all dimensions alike")
+    axis.set_yscale("log")
+    axis.set_ylim(max(lowest / 3, 3e-13), 30)
+    axis.set_xlabel("principal direction", size=8.5, color=INK)
+    axis.set_ylabel("share of the variance", size=8.5, color=INK)
+    _legend(axis, "upper right")
+
+
+def _dimensions(axis: Axes, diagnosis: Diagnosis) -> None:
+    """Variance of each dimension as it is stored, largest first."""
+    for view, (colour, line) in zip(diagnosis.views, VIEWS, strict=False):
+        ordered = view.variance.sort(descending=True).values
+        dead = len(view.dead_dimensions)
+        axis.stairs(
+            ordered.numpy(), np.arange(len(ordered) + 1), color=colour, linestyle=line, linewidth=1.4, alpha=0.75,
+            fill=len(diagnosis.views) == 1,
+            label=f"{view.name}: total {view.total_variance:.3f}" + (f", {dead} dead" if dead else ""),
+        )  # fmt: skip
+    axis.axhline(1 / diagnosis.dims, color=SOFT, linewidth=1.1, linestyle=":", label="all dimensions alike")
+    highest = max(float(view.variance.max()) for view in diagnosis.views)
+    axis.set_ylim(0, 1.45 * max(highest, 1 / diagnosis.dims))
+    axis.set_xlim(0, diagnosis.dims)
+    axis.set_xlabel("dimensions by their variance", size=8.5, color=INK)
+    axis.set_ylabel("variance of unit rows", size=8.5, color=INK)
+    _legend(axis, "upper right")
+
+
+def _neighbours(axis: Axes, diagnosis: Diagnosis) -> None:
+    """How many rows are a neighbour so often; a long tail to the right are hubs."""
+    k = diagnosis.sampling.neighbours
+    most = max(int(view.occurrences.max()) for view in diagnosis.views)
+    edges = np.arange(0, most + 2 + (step := math.ceil((most + 1) / 60)), step)
+    for view, (colour, line) in zip(diagnosis.views, VIEWS, strict=False):
+        counts, _ = np.histogram(view.occurrences.numpy(), bins=edges)
+        axis.stairs(
+            counts, edges, color=colour, linestyle=line, linewidth=1.4, fill=len(diagnosis.views) == 1, alpha=0.75,
+            label=f"{view.name}: skewness {view.hubness:.2f}, most {int(view.occurrences.max()):,}",
+        )  # fmt: skip
+    axis.axvline(k, color=SOFT, linewidth=1.1, linestyle=":", label=f"on average {k}")
+    axis.set_yscale("symlog", linthresh=1)
+    axis.set_ylim(0, 8 * diagnosis.sampling.sample)
+    axis.set_xlim(0, edges[-1])
+    axis.minorticks_off()
+    axis.set_xlabel(f"times among the {k} nearest of another row", size=8.5, color=INK)
+    axis.set_ylabel("rows", size=8.5, color=INK)
+    _legend(axis, "upper right")
+
+
+def _density(histogram: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    values = histogram.numpy()
+    return np.asarray(values / max(values.sum(), 1) * len(values) / 2)
+
+
+def _legend(axis: Axes, place: Literal["upper left", "upper right"]) -> None:
+    axis.legend(frameon=False, fontsize=7.5, loc=place, labelcolor=INK, handlelength=1.4)

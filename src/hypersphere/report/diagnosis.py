@@ -1,0 +1,79 @@
+"""A diagnosis as a page: the verdict first, then the pictures, then every number and how it was judged."""
+
+from __future__ import annotations
+
+from hypersphere.diagnostics import Diagnosis, verdict
+from hypersphere.diagnostics.diagnosis import NORMALISED, shown
+from hypersphere.report.page import Box, page, paragraph, pictures, section, table
+
+CAPTIONS = {
+    "similarities": (
+        "Similarities",
+        "Cosines of pairs of rows. Rows spread over the sphere follow the dotted line; in a cone they sit to the right "
+        "of it, and where positives overlap the rest they cannot be told apart.",
+    ),
+    "spectrum": (
+        "Spectrum",
+        "Variance along the principal directions. A fall to the floor before the end means unused dimensions.",
+    ),
+    "dimensions": (
+        "Dimensions",
+        "Variance of each stored dimension of the unit rows. Dimensions at zero say nothing.",
+    ),
+    "neighbours": (
+        "Neighbours",
+        "How often a row is among another's nearest. A long tail to the right are hubs, rows that turn up everywhere.",
+    ),
+}
+
+
+def diagnosis_page(diagnosis: Diagnosis, source: str) -> str:
+    """One self-contained HTML page; needs matplotlib."""
+    from hypersphere.figures.diagnosis import plots
+
+    drawn = [(figure, *CAPTIONS[name]) for name, figure in plots(diagnosis).items()]
+    two = len(diagnosis.views) > 1
+    about = f"{diagnosis.rows:,} rows of {diagnosis.dims} dimensions" + (", in two views." if two else ".")
+    return page(
+        f"Check-up of {source}",
+        about,
+        [
+            section("Verdict", *(box.html() for box in _boxes(diagnosis))),
+            section("Pictures", pictures(drawn)),
+            section("Numbers", _numbers(diagnosis), paragraph(NORMALISED, soft=True),
+                    paragraph(str(diagnosis.sampling), soft=True)),
+            section("Where a number becomes a finding", _thresholds()),
+        ],
+        "Made by hypersphere diagnose.",
+    )  # fmt: skip
+
+
+def _boxes(diagnosis: Diagnosis) -> list[Box]:
+    if diagnosis.healthy:
+        return [Box("good", "Healthy", ["None of the checks below found anything."])]
+    return [
+        Box(
+            "bad" if finding.grave else "warn",
+            finding.name.capitalize(),
+            [sentence(finding.words), f"Evidence: {finding.evidence}", f"What to do: {finding.remedy}"],
+        )
+        for finding in diagnosis.findings
+    ]
+
+
+def _numbers(diagnosis: Diagnosis) -> str:
+    names = [view.name for view in diagnosis.views] if len(diagnosis.views) > 1 else ["value"]
+    rows = []
+    for word, values, said in diagnosis.table():
+        cells = [shown(value) for value in values] + [""] * (len(names) - len(values))
+        rows.append([word, *cells, said])
+    return table(["", *names, "meaning"], rows, numbers=range(1, len(names) + 1))
+
+
+def _thresholds() -> str:
+    every = [each for each in vars(verdict).values() if isinstance(each, verdict.Threshold)]
+    return table(["finding", "at", "of"], [[each.finding, f"{each.value:g}", each.why] for each in every], numbers=[1])
+
+
+def sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}"

@@ -1,0 +1,210 @@
+"""``hypersphere diagnose`` as a user meets it."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from hypersphere.cli.answers import OneSentence
+from hypersphere.cli.diagnose import diagnose
+
+app = typer.Typer(cls=OneSentence)
+app.callback()(lambda: None)
+app.command()(diagnose)
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["diagnose", *(str(word) for word in words)])
+
+
+def refused(answer, sentence):
+    assert answer.exit_code == 2
+    assert sentence.lower() in answer.stderr.lower()
+    assert len(answer.stderr.strip().splitlines()) == 1
+
+
+@pytest.fixture
+def views(tmp_path):
+    draw = np.random.default_rng(0)
+    z1 = draw.normal(size=(60, 8)).astype(np.float32)
+    path = tmp_path / "views.npz"
+    np.savez(path, z1=z1, z2=z1 + 0.2 * draw.normal(size=(60, 8)).astype(np.float32), labels=np.arange(60) % 2)
+    return path
+
+
+def test_a_table_and_a_verdict(views):
+    answer = run(views)
+    assert answer.exit_code == 0, answer.output
+    assert "60 rows of 8 dimensions, two views" in answer.stdout
+    for word in ("alignment", "Wasserstein uniformity", "effective rank", "hubness", "class gap", "length one"):
+        assert word in answer.stdout
+    assert "Verdict: classes mixed." in answer.stdout and "Remedy:" in answer.stdout
+    assert all(len(line) <= 100 for line in answer.stdout.partition("Rows were")[0].splitlines())
+
+
+def test_json_is_for_machines(views):
+    found = json.loads(run(views, "--json").stdout)
+    assert found["source"] == "views.npz" and found["rows"] == 60
+    assert found["pairs"]["found_first"] == 1 and len(found["views"]) == 2
+
+
+def test_a_page_is_one_file_with_four_pictures(views, tmp_path):
+    page = tmp_path / "new" / "page.html"
+    answer = run(views, "--page", page)
+    assert answer.exit_code == 0 and f"page: {page}" in answer.stdout
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<figure>") == text.count("<svg ") == 4
+    assert "classes mixed" in text.lower() and "What to do" in text
+    assert not any(word in text for word in ("<script", "<link", "src=", "@import", "url(http"))
+    assert [path.name for path in page.parent.iterdir()] == ["page.html"]
+
+
+def test_two_files_and_labels_from_a_text(tmp_path):
+    draw = np.random.default_rng(0)
+    centres = 4 * draw.normal(size=(3, 8))
+    z = centres[np.arange(60) % 3] + draw.normal(size=(60, 8))
+    np.save(tmp_path / "a.npy", z)
+    np.save(tmp_path / "b.npy", z + 0.01)
+    (tmp_path / "labels.txt").write_text("\n".join(str(place % 3) for place in range(60)), encoding="utf-8")
+    answer = run(tmp_path / "a.npy", tmp_path / "b.npy", "--labels", tmp_path / "labels.txt", "--json")
+    found = json.loads(answer.stdout)
+    assert found["classes"]["agreement"] > 0.9 and found["pairs"]["alignment"] < 0.01
+
+
+def test_arrays_are_chosen_by_name(tmp_path):
+    draw = np.random.default_rng(0)
+    query, passage = draw.normal(size=(2, 30, 5))
+    np.savez(tmp_path / "z.npz", query=query, passage=passage, other=np.ones(3))
+    found = json.loads(run(tmp_path / "z.npz", "--arrays", "query,passage", "--json").stdout)
+    assert "positives not aligned" in found["verdict"]
+    refused(run(tmp_path / "z.npz"), "say which")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The smallest sentence encoder: a BERT of one layer with random weights."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import BertConfig, BertModel, BertTokenizer
+
+    folder = tmp_path_factory.mktemp("bert")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(40))]
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=len(words), **sizes)).save_pretrained(folder)
+    encoder = SentenceTransformer(modules=[Transformer(str(folder)), Pooling(16, pooling_mode="mean")], device="cpu")
+    encoder.save(str(folder / "model"))
+    return folder / "model"
+
+
+@pytest.fixture
+def text(tmp_path):
+    draw = np.random.default_rng(0)
+    lines = [" ".join(f"w{number}" for number in draw.integers(0, 40, size=draw.integers(2, 9))) for _ in range(70)]
+    path = tmp_path / "lines.txt"
+    path.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_model_on_a_text(model, text):
+    from sentence_transformers import SentenceTransformer
+
+    from hypersphere.diagnostics import uniformity
+
+    found = json.loads(run(model, "--text", text, "--json").stdout)
+    assert found["rows"] == 70 and found["dims"] == 16 and found["source"] == "model on lines.txt"
+    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line]
+    encoded = SentenceTransformer(str(model), device="cpu").encode(
+        lines, convert_to_tensor=True, show_progress_bar=False
+    )
+    assert found["uniformity"] == pytest.approx(uniformity(encoded), 1e-5)  # row order does not change this number
+
+
+def test_two_views_by_dropout_are_positives_of_each_other(model, text):
+    words = (model, "--text", text, "--views", "dropout", "--json")
+    found = json.loads(run(*words).stdout)
+    assert found["pairs"]["alignment"] > 1e-4
+    assert found["pairs"]["positive_cosine"] > found["pairs"]["negative_cosine"]
+    assert json.loads(run(*words).stdout)["pairs"] == found["pairs"]  # a seed is a seed
+    assert json.loads(run(*words, "--seed", 1).stdout)["pairs"] != found["pairs"]
+
+
+def test_bad_words_get_one_sentence(model, text, views, tmp_path):
+    refused(run(model), "--text FILE")
+    refused(run(model, "--text", tmp_path / "no.txt"), "there is no text")
+    refused(run(model, "--text", text, "--views", "two"), "one, dropout")
+    refused(run(model, views, "--text", text), "leave FILE2 out")
+    refused(run(views, "--views", "dropout"), "give FILE2")
+    refused(run(tmp_path / "nothing", "--text", text), "not the folder of a model")
+    refused(run("nowhere.npy"), "there is no file nowhere.npy")
+    refused(run(text), "not as lines.txt")
+    refused(run(tmp_path), "embeddings.safetensors")
+    refused(run(views, "--labels", tmp_path / "no"), "with labels")
+    refused(run(views, "--sample", 1), "at least 2")
+    refused(run(views, "--page", text / "page.html"), "cannot be written")
+    (tmp_path / "short.txt").write_text("one line", encoding="utf-8")
+    refused(run(model, "--text", tmp_path / "short.txt"), "1 lines")
+
+
+@pytest.mark.parametrize(
+    "array, sentence",
+    [
+        (np.ones((1, 4)), "has 1 row"),
+        (np.ones(7), "shape (N, D)"),
+        (np.array([[1.0, np.nan], [1, 2], [3, 4]]), "NaN or Inf in 1 of 3 rows (row 0)"),
+        (np.array([["a", "b"], ["c", "d"]]), "real numbers"),
+        (np.array([[None, 1], [2, 3]], dtype=object), "Python objects"),
+    ],
+)
+def test_bad_embeddings_get_one_sentence(array, sentence, tmp_path):
+    np.save(tmp_path / "z.npy", array, allow_pickle=True)
+    refused(run(tmp_path / "z.npy"), sentence)
+
+
+def test_help_has_the_options():
+    words = run("--help").output
+    assert all(option in words for option in ("--text", "--views", "--page", "--json", "--labels", "--arrays"))
+
+
+def test_a_run_on_text_is_its_model(model, text, tmp_path):
+    """RUN/model is found; without a text it is said that one is needed."""
+    folder = tmp_path / "run"
+    shutil.copytree(model, folder / "model")
+    (folder / "recipe.yaml").write_text("task: text\n")
+    found, alone = (json.loads(run(place, "--text", text, "--json").stdout) for place in (folder, model))
+    assert found["uniformity"] == alone["uniformity"]
+    refused(run(folder), "--text FILE")
+
+
+def test_options_without_effect_are_refused(model, text, views, tmp_path):
+    refused(run(model, "--text", text, "--arrays", "z1"), "a model on a text has none")
+    np.save(tmp_path / "z.npy", np.eye(4))
+    refused(run(tmp_path / "z.npy", "--arrays", "z1"), "an .npy holds one array")
+    refused(run(views, "--arrays", " ,"), "names no array")
+
+
+def test_pickled_weights_are_refused(model, text, tmp_path):
+    import torch
+    from safetensors.torch import load_file
+
+    folder = shutil.copytree(model, tmp_path / "pickled")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    refused(run(folder, "--text", text), "a pickle, which is never read")
+
+
+def test_columns_left_out_are_named(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    columns = {f"x{place}": rows[:, place] for place in range(3)}
+    pq.write_table(pa.table({"year": np.arange(50), **columns}), tmp_path / "z.parquet")
+    told = "Columns of whole numbers were left out: year."
+    assert told in run(tmp_path / "z.parquet").stdout
+    found = json.loads(run(tmp_path / "z.parquet", "--json").stdout)
+    assert found["dims"] == 3 and found["read"] == told

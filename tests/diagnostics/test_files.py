@@ -1,0 +1,166 @@
+"""Embeddings from files of every kind hold the same rows; what cannot be read is refused in one sentence."""
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from hypersphere.diagnostics import diagnose
+from hypersphere.diagnostics.files import load_embeddings, load_labels
+
+draw = np.random.default_rng(0)
+Z1, Z2 = (draw.normal(size=(9, 4)).astype(np.float32) for _ in range(2))
+LABELS = np.arange(9) % 3
+
+
+def same(found, z1, z2=None, labels=None):
+    np.testing.assert_array_equal(np.asarray(found.z1), z1)
+    for one, other in ((found.z2, z2), (found.labels, labels)):
+        assert (one is None) == (other is None)
+        if other is not None:
+            np.testing.assert_array_equal(np.asarray(one), other)
+
+
+def test_npy_is_mapped(tmp_path):
+    np.save(tmp_path / "z.npy", Z1)
+    found = load_embeddings(tmp_path / "z.npy")
+    same(found, Z1)
+    assert isinstance(found.z1, np.memmap)
+    np.save(tmp_path / "both.npy", np.stack([Z1, Z2]))
+    same(load_embeddings(tmp_path / "both.npy"), Z1, Z2)
+
+
+def test_two_files_are_two_views(tmp_path):
+    np.save(tmp_path / "a.npy", Z1)
+    np.savez(tmp_path / "b.npz", anything=Z2)
+    same(load_embeddings(tmp_path / "a.npy", tmp_path / "b.npz"), Z1, Z2)
+
+
+def test_npz_has_named_arrays(tmp_path):
+    np.savez(tmp_path / "z.npz", z2=Z2, z1=Z1, labels=LABELS)
+    same(load_embeddings(tmp_path / "z.npz"), Z1, Z2, LABELS)
+    same(load_embeddings(tmp_path / "z.npz", arrays=["z2"]), Z2, None, LABELS)
+    same(load_embeddings(tmp_path / "z.npz", arrays=["z2", "z1"]), Z2, Z1, LABELS)
+
+
+def test_safetensors_and_a_run(tmp_path):
+    save_file({"z1": torch.from_numpy(Z1), "z2": torch.from_numpy(Z2)}, tmp_path / "embeddings.safetensors")
+    same(load_embeddings(tmp_path / "embeddings.safetensors"), Z1, Z2)
+    same(load_embeddings(tmp_path), Z1, Z2)
+    save_file({"half": torch.from_numpy(Z1).bfloat16()}, tmp_path / "half.safetensors")
+    assert load_embeddings(tmp_path / "half.safetensors").z1.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.list_(pa.float32(), 4), pa.large_list(pa.float64())])
+def test_parquet_with_columns_of_lists(kind, tmp_path):
+    columns = {"id": list(range(9)), "z1": pa.array(Z1.tolist(), kind), "z2": pa.array(Z2.tolist(), kind)}
+    pq.write_table(pa.table({**columns, "label": LABELS}), tmp_path / "z.parquet", row_group_size=4)
+    same(load_embeddings(tmp_path / "z.parquet"), Z1, Z2, LABELS)
+    same(load_embeddings(tmp_path / "z.parquet", arrays=["z2"]), Z2, None, LABELS)
+
+
+def test_parquet_with_columns_of_numbers(tmp_path):
+    table = pa.table({f"x{place}": Z1[:, place] for place in range(4)} | {"label": ["a", "b", "c"] * 3})
+    pq.write_table(table, tmp_path / "z.parquet")
+    same(load_embeddings(tmp_path / "z.parquet"), Z1, None, ["a", "b", "c"] * 3)
+
+
+def test_whole_numbers_beside_fractions_are_left_out_and_named(tmp_path):
+    columns = {f"x{place}": Z1[:, place] for place in range(4)}
+    pq.write_table(pa.table({"id": np.arange(9), **columns, "year": np.arange(9)}), tmp_path / "z.parquet")
+    found = load_embeddings(tmp_path / "z.parquet")
+    same(found, Z1)
+    assert found.note == "Columns of whole numbers were left out: id, year."
+    pq.write_table(pa.table({"a": np.arange(9), "b": np.arange(9)}), tmp_path / "whole.parquet")
+    found = load_embeddings(tmp_path / "whole.parquet")
+    same(found, np.stack([np.arange(9)] * 2, axis=1))
+    assert found.note == ""
+
+
+def test_whole_numbers_in_a_text_are_numbers(tmp_path):
+    """So that -1 means what it means everywhere: no label."""
+    path = tmp_path / "labels.txt"
+    path.write_text("0\n1\n-1\n1\n0\n-1\n", encoding="utf-8")
+    labels = load_labels(path)
+    assert labels.dtype == np.int64 and labels.tolist() == [0, 1, -1, 1, 0, -1]
+    found = diagnose(np.random.default_rng(0).normal(size=(6, 3)), labels=labels)
+    assert found.classes.classes == 2
+    path.write_text("0\n1\nnone\n", encoding="utf-8")
+    assert load_labels(path).tolist() == ["0", "1", "none"]
+
+
+def test_labels_from_a_text_or_an_array(tmp_path):
+    (tmp_path / "labels.txt").write_text("ant\nbee\nant\n", encoding="utf-8")
+    assert load_labels(tmp_path / "labels.txt").tolist() == ["ant", "bee", "ant"]
+    np.save(tmp_path / "labels.npy", LABELS)
+    assert load_labels(tmp_path / "labels.npy").tolist() == LABELS.tolist()
+
+
+class Trap:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    trap = Trap(tmp_path / "sprung")
+    np.save(tmp_path / "a.npy", np.array([trap], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "b.npz", z1=np.array([trap], dtype=object))
+    (tmp_path / "c.npy").write_bytes(pickle.dumps(trap))
+    (tmp_path / "d.npz").write_bytes(pickle.dumps(trap))
+    for name, reason in {"a.npy": "Python objects", "b.npz": "Python objects", "c.npy": "", "d.npz": "zip"}.items():
+        with pytest.raises(ValueError, match=rf"{name} cannot be read as np[yz]: .*{reason}"):
+            load_embeddings(tmp_path / name)
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "parquet"])
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\x93NUMPY\x01", b"PK\x03\x04nonsense", b"PAR1PAR1"])
+def test_broken_files_get_one_sentence(suffix, content, tmp_path):
+    path = tmp_path / f"z.{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        load_embeddings(path)
+    assert f"{path} cannot be read as {suffix}" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_truncated_file_is_refused(tmp_path):
+    for name, save in (("z.npy", np.save), ("z.npz", np.savez)):
+        save(tmp_path / name, Z1)
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[: len(whole) * 2 // 3])
+        with pytest.raises(ValueError, match="cannot be read"):
+            load_embeddings(tmp_path / name)
+
+
+def test_what_is_missing_is_named(tmp_path):
+    np.savez(tmp_path / "z.npz", query=Z1, passage=Z2)
+    np.savez(tmp_path / "both.npz", z1=Z1, z2=Z2)
+    np.savez(tmp_path / "none.npz", labels=LABELS)
+    pq.write_table(pa.table({"words": ["a"]}), tmp_path / "words.parquet")
+    pq.write_table(pa.table({"z": [[1.0, 2.0], [3.0]]}), tmp_path / "ragged.parquet")
+    (tmp_path / "z.safetensor").write_bytes(b"")
+    for name, options, sentence in [
+        ("z.npz", {}, "passage, query: say which"),
+        ("z.npz", {"arrays": ["qeury"]}, "did you mean query"),
+        ("z.npz", {"arrays": ["query", "passage", "query"]}, "at most two"),
+        ("both.npz", {"second": tmp_path / "both.npz"}, "holds two views by itself"),
+        ("none.npz", {}, "holds no embeddings"),
+        ("words.parquet", {}, "neither a column of lists"),
+        ("ragged.parquet", {}, "different lengths"),
+        ("z.safetensor", {}, "did you mean .safetensors?"),
+    ]:
+        with pytest.raises(ValueError) as caught:
+            load_embeddings(tmp_path / name, **options)
+        assert sentence in str(caught.value)
+    for path in (tmp_path / "nowhere.npy", tmp_path):
+        with pytest.raises(FileNotFoundError):
+            load_embeddings(path)
+    with pytest.raises(FileNotFoundError, match="with labels"):
+        load_labels(tmp_path / "nowhere")
