@@ -1,0 +1,28 @@
+"""Random draws that are the same every time, and disturb nobody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
+    """Within it torch draws as ``seed`` says, on the processor and on ``device``; afterwards as if it had not been.
+
+    >>> before = torch.get_rng_state()
+    >>> with seeded(3):
+    ...     first = torch.rand(2)
+    >>> with seeded(3):
+    ...     second = torch.rand(2)
+    >>> torch.equal(first, second), torch.equal(before, torch.get_rng_state())
+    (True, True)
+    """
+    cuda = torch.device(device).type == "cuda"
+    with torch.random.fork_rng(devices=[torch.device(device)] if cuda else []):
+        torch.default_generator.manual_seed(seed)
+        if cuda:
+            torch.cuda.manual_seed(seed)
+        yield

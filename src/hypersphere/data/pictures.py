@@ -1,0 +1,146 @@
+"""Pictures: folders with one for each class, and datasets of the Hugging Face hub or saved by its library."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hypersphere.data.extras import need
+from hypersphere.data.images import ImageSet
+
+GREY = ("1", "L")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
+
+Found = tuple[ImageSet, bool]  # and whether the source itself tells training from test
+Picture = tuple[str, Callable[[], bytes]]  # a name for messages, and how to get the content of the file
+
+
+def read_folder(path: Path, split: str, size: int | None) -> Found:
+    """A folder for each class; if there are train/ and test/ (or val/), within those."""
+    train, test = path / "train", path / ("test" if (path / "test").is_dir() else "val")
+    cut = train.is_dir()
+    if cut and not test.is_dir():
+        raise FileNotFoundError(f"{path} has train but neither test nor val beside it")
+    # the training part names the classes: one that the test lacks keeps its number
+    classes = sorted(each.name for each in (train if cut else path).iterdir() if each.is_dir())
+    strange = sorted({each.name for each in test.iterdir() if each.is_dir()} - set(classes)) if cut else []
+    if strange:
+        raise ValueError(f"{test} has the class {strange[0]!r}, which {train} has not")
+
+    def labelled(root: Path) -> list[tuple[int, Path]]:
+        files = ((label, sorted((root / name).rglob("*"))) for label, name in enumerate(classes))
+        return [(label, file) for label, found in files for file in found if file.suffix.lower() in SUFFIXES]
+
+    parts = {"train": labelled(train), "test": labelled(test)} if cut else {split: labelled(path)}
+    if not all(parts.values()):
+        raise ValueError(
+            f"{path} is none of the image sets known here: no idx, CIFAR or strip files, no saved dataset, and no "
+            "sub-folders with pictures, one for each class (in train and in test, if there are those)"
+        )
+    color = any(_mode((str(file), file.read_bytes)) not in GREY for part in parts.values() for _, file in part)
+    images = _stack([(str(file), file.read_bytes) for _, file in parts[split]], color, size, str(path))
+    labels = torch.tensor([label for label, _ in parts[split]])
+    return ImageSet(images, labels, tuple(classes), path.resolve().name), cut
+
+
+def read_hub(name: str, split: str, size: int | None = None) -> Found:
+    """A dataset of the Hugging Face hub, ``owner/name`` or ``owner/name:configuration``."""
+    datasets = need("datasets", "train", "a dataset of the hub")
+    name, _, configuration = name.partition(":")
+    try:
+        found = datasets.load_dataset(name, configuration or None)
+    except Exception as error:  # of many kinds: no such name, no network, a script where files are wanted
+        raise ValueError(f"the dataset {name!r} could not be loaded: {' '.join(str(error).split())}") from error
+    return _from_dataset(found, split, size, name)
+
+
+def read_saved(path: Path, split: str, size: int | None) -> Found:
+    """A folder written by ``save_to_disk``."""
+    found = need("datasets", "train", "a saved dataset").load_from_disk(str(path))
+    return _from_dataset(found if isinstance(found, dict) else {"train": found}, split, size, path.resolve().name)
+
+
+def _from_dataset(parts: Any, split: str, size: int | None, name: str) -> Found:
+    cut = len(parts) > 1
+    names = (split,) if split == "train" else (split, "validation", "valid", "val")
+    chosen = next((part for part in names if part in parts), None) if cut else next(iter(parts))
+    if chosen is None:
+        raise ValueError(f"the dataset {name!r} has no {split!r} (it has {', '.join(parts)})")
+    datasets = need("datasets", "train", "a dataset")
+    kinds = parts[chosen].features
+    images = [column for column, kind in kinds.items() if isinstance(kind, datasets.Image)]
+    labels = [column for column, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)]
+    if not images or not labels:
+        missing = "class labels" if images else "images"
+        raise ValueError(f"the dataset {name!r} has no {missing} among its columns ({', '.join(kinds)})")
+    pictures = {part: _column(rows, images[0], datasets) for part, rows in parts.items() if part in ("train", chosen)}
+    color = any(_mode(picture) not in GREY for part in pictures.values() for picture in part)
+    stacked = _stack(pictures[chosen], color, size, f"the dataset {name!r}")
+    marks = torch.tensor(parts[chosen][labels[0]][:])
+    return ImageSet(stacked, marks, tuple(kinds[labels[0]].names), name), cut
+
+
+def _column(rows: Any, column: str, datasets: Any) -> list[Picture]:
+    """The pictures of a dataset, still in the form of files."""
+    files = rows.cast_column(column, datasets.Image(decode=False))[column]
+
+    def content(file: dict[str, Any]) -> Callable[[], bytes]:
+        return lambda: file["bytes"] if file["bytes"] is not None else Path(file["path"]).read_bytes()
+
+    return [(f"row {number}", content(file)) for number, file in enumerate(files)]
+
+
+# ---- from files to bytes of pixels ----
+
+
+def pixels(picture: Picture, color: bool, size: int | None = None) -> Tensor:
+    """(C, H, W) of bytes; turned as the camera says, and the middle square if a size is asked for."""
+    operations = need("PIL.ImageOps", "image", "a picture")
+
+    def read(opened: Any) -> Tensor:
+        if opened.mode.startswith(("I", "F")):
+            raise ValueError(f"{picture[0]} has more than 8 bits a channel (mode {opened.mode}): convert it first")
+        upright = operations.exif_transpose(opened).convert("RGB" if color else "L")
+        if size is not None:
+            upright = operations.fit(upright, (size, size))
+        found = torch.from_numpy(np.array(upright, dtype=np.uint8))
+        return found.permute(2, 0, 1).contiguous() if color else found.unsqueeze(0)
+
+    found: Tensor = _opened(picture, read)
+    return found
+
+
+def _mode(picture: Picture) -> str:
+    mode: str = _opened(picture, lambda opened: opened.mode)
+    return mode
+
+
+def _opened(picture: Picture, use: Callable[[Any], Any]) -> Any:
+    name, content = picture
+    data = content()
+    library = need("PIL.Image", "image", "a picture")
+    try:
+        with library.open(io.BytesIO(data)) as opened:
+            return use(opened)
+    except library.DecompressionBombError as error:
+        raise ValueError(f"{name} of {len(data)} bytes is refused: {error}") from None
+    except (OSError, SyntaxError) as error:
+        raise ValueError(f"{name} of {len(data)} bytes is not a whole picture: {error}") from None
+
+
+def _stack(pictures: Sequence[Picture], color: bool, size: int | None, where: str) -> Tensor:
+    kept: list[Tensor] = []
+    for picture in pictures:
+        kept.append(pixels(picture, color, size))
+        if kept[-1].shape != kept[0].shape:
+            first, other = (f"{each.shape[2]}×{each.shape[1]}" for each in (kept[0], kept[-1]))
+            raise ValueError(
+                f"{where} has pictures of several sizes, {first} and {other} ({picture[0]}): give size= for one"
+            )
+    return torch.stack(kept)

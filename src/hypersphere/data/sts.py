@@ -1,0 +1,200 @@
+"""The seven sets of semantic textual similarity, in SentEval's folder layout, each file checked.
+
+STS 2012 to 2016 (Agirre et al.) come in parts, a file of tab-separated pairs and a file of gold scores each; the STS
+benchmark (Cer et al. 2017) and SICK (Marelli et al. 2014) are one file per split. Similarity is 0 to 5, in SICK 1 to 5.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hypersphere.data.integrity import check_count, check_english, check_range, known_name, read_lines
+
+TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+
+# Scored pairs of every part, as in the tasks' reports (Agirre et al. 2012-2016) and counted in SentEval's files. Left
+# out on purpose: STS12's ALL (its five parts once more) and STS13's SMT (gold without input, which its licence holds
+# back). In 2015 and 2016 more pairs were given out than scored: those with an empty gold line are dropped.
+PARTS: dict[str, dict[str, int]] = {
+    "STS12": {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "surprise.OnWN": 750, "surprise.SMTnews": 399},
+    "STS13": {"FNWN": 189, "headlines": 750, "OnWN": 561},
+    "STS14": {"deft-forum": 450, "deft-news": 300, "headlines": 750, "images": 750, "OnWN": 750, "tweet-news": 750},
+    "STS15": {"answers-forums": 375, "answers-students": 750, "belief": 375, "headlines": 750, "images": 750},
+    "STS16": {
+        "answer-answer": 254,
+        "headlines": 249,
+        "plagiarism": 230,
+        "postediting": 244,
+        "question-question": 209,
+    },
+}
+BENCHMARK_ROWS = {"train": 5749, "dev": 1500, "test": 1379}  # Cer et al. 2017, Table 2
+SICK_FILES = {  # Marelli et al. 2014: 4500, 500 and 4927 pairs under a line of column names
+    "train": ("SICK_train.txt", 4500),
+    "dev": ("SICK_trial.txt", 500),
+    "test": ("SICK_test_annotated.txt", 4927),
+}
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """Pairs of sentences and how similar people found them."""
+
+    name: str
+    first: list[str]
+    second: list[str]
+    scores: np.ndarray  # (N,) float64
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def load_sts(folder: str | Path, tasks: Sequence[str] = TASKS) -> dict[str, list[ScoredPairs]]:
+    """The named tasks, each as its parts (the benchmark and SICK: their test split), every file checked.
+
+    ``folder`` is SentEval's data folder, its ``downstream``, or the ``STS`` folder in it.
+    """
+    found = {}
+    for task in tasks:
+        known_name(task, TASKS, "STS task")
+        if task == "STS-B":
+            found[task] = [load_sts_benchmark(folder, "test")]
+        elif task == "SICK-R":
+            found[task] = [load_sick(folder, "test")]
+        else:
+            found[task] = load_sts_year(folder, task)
+    return found
+
+
+def load_sts_year(folder: str | Path, task: str) -> list[ScoredPairs]:
+    """The parts of STS12 … STS16, without pairs that have no gold score."""
+    known_name(task, PARTS, "year of STS")
+    home = _find(Path(folder), task, f"{task}-en-test", f"STS.input.{next(iter(PARTS[task]))}.txt")
+    return [_part(home, task, part, known) for part, known in PARTS[task].items()]
+
+
+def load_sts_benchmark(path: str | Path, split: str = "test") -> ScoredPairs:
+    """STS benchmark, split ``train``, ``dev`` or ``test``.
+
+    ``path`` is SentEval's folder (checked for row count, scale and language); or a file of your own, ``.csv`` or
+    ``.tsv`` with columns ``sentence1``, ``sentence2``, ``score`` on any scale; or, where the hub can be reached, the
+    name of a data set with these columns, such as ``sentence-transformers/stsb``.
+    """
+    known_name(split, BENCHMARK_ROWS, "split of the STS benchmark")
+    place = Path(path)
+    if place.is_dir():
+        home = _find(place, "STS-B", "STSBenchmark", f"sts-{split}.csv")
+        return _benchmark(home / f"sts-{split}.csv", split, BENCHMARK_ROWS[split])
+    if place.is_file():
+        return _table(place)
+    if isinstance(path, str) and path.count("/") == 1 and place.suffix not in (".csv", ".tsv", ".txt"):
+        return _from_hub(path, split)
+    raise FileNotFoundError(f"There is no folder or file {path} to read the STS benchmark from.")
+
+
+def load_sick(folder: str | Path, split: str = "test") -> ScoredPairs:
+    """SICK's relatedness scores, split ``train``, ``dev`` or ``test``."""
+    known_name(split, SICK_FILES, "split of SICK")
+    name, known = SICK_FILES[split]
+    path = _find(Path(folder), "SICK-R", "SICK", name) / name
+    rows = [line.split("\t") for line in read_lines(path)[1:]]  # a line of column names first
+    check_count(path, len(rows), known)
+    return _pairs(path, "SICK-R", rows, columns=(1, 2, 3), scale=(1, 5))
+
+
+def _find(folder: Path, task: str, name: str, file: str) -> Path:
+    """Where ``task`` lies, from SentEval's data folder, from a folder in it, or from the task's own folder."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no folder {folder}.")
+    bases = [folder, folder / "STS", folder / "downstream", folder / "downstream" / "STS"]
+    if name == "SICK":  # which lies beside STS, so that load_sts can be given the STS folder
+        bases.append(folder.parent)
+    places = [folder, *(base / name for base in bases)]
+    for place in places:
+        if (place / file).is_file():
+            return place
+    if there := next((place for place in places[1:] if place.is_dir()), None):
+        raise FileNotFoundError(f"{there} has no {file}, which {task} needs.")
+    raise FileNotFoundError(f"{folder} has no {task}: neither {name}/{file} nor STS/{name}/{file} is there.")
+
+
+def _part(home: Path, task: str, part: str, known: int) -> ScoredPairs:
+    path, gold = home / f"STS.input.{part}.txt", home / f"STS.gs.{part}.txt"
+    inputs, golds = read_lines(path), read_lines(gold)
+    check_count(path, len(inputs), len(golds), unit=f"pairs beside {gold.name}'s lines,")
+    rows = [[*line.split("\t")[:2], score] for line, score in zip(inputs, golds, strict=True) if score.strip()]
+    check_count(gold, len(rows), known, unit="scored pairs")
+    return _pairs(path, f"{task} {part}", rows, columns=(0, 1, 2), scale=(0, 5))
+
+
+def _benchmark(path: Path, split: str, known: int) -> ScoredPairs:
+    rows = [line.split("\t") for line in read_lines(path)]  # genre, file, year, id, score, two sentences, their sources
+    check_count(path, len(rows), known)
+    return _pairs(path, "STS-B", rows, columns=(5, 6, 4), scale=(0, 5))
+
+
+def _pairs(
+    path: Path, name: str, rows: list[list[str]], columns: tuple[int, int, int], scale: tuple[float, float]
+) -> ScoredPairs:
+    found = _columns(path, name, rows, columns)
+    check_range(path, found.scores, *scale)
+    check_english(path, found.first + found.second)
+    return found
+
+
+def _columns(path: Path, name: str, rows: list[list[str]], columns: tuple[int, int, int]) -> ScoredPairs:
+    """Two columns of sentences, their spaces evened out as SentEval's splitting and joining does, and one of scores."""
+    first, second, scores = [], [], []
+    for number, row in enumerate(rows, start=1):
+        if len(row) <= max(columns):
+            raise ValueError(f"{path}, row {number}: {len(row)} columns where {max(columns) + 1} are needed.")
+        try:
+            scores.append(float(row[columns[2]]))
+        except ValueError:
+            raise ValueError(f"{path}, row {number}: the score is {row[columns[2]]!r}, not a number.") from None
+        first.append(" ".join(row[columns[0]].split()))
+        second.append(" ".join(row[columns[1]].split()))
+        if not first[-1] or not second[-1]:
+            raise ValueError(f"{path}, row {number}: a sentence is empty.")
+    return ScoredPairs(name, first, second, np.asarray(scores, dtype=np.float64))
+
+
+def _table(path: Path) -> ScoredPairs:
+    """A table of one's own: columns by their names in the first line, or a file of SentEval's benchmark."""
+    lines = read_lines(path)
+    names = ("sentence1", "sentence2", "score")
+    header = next(csv.reader(lines[:1], delimiter="\t" if "\t" in (lines or [""])[0] else ","), [])
+    if set(names) <= set(header):
+        delimiter = "\t" if "\t" in lines[0] else ","
+        rows = list(csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL))[1:]
+        found = _columns(path, path.stem, rows, tuple(header.index(name) for name in names))  # type: ignore[arg-type]
+    elif len(header) >= 7 and path.stem.startswith("sts-"):
+        split = path.stem.removeprefix("sts-")
+        return _benchmark(path, split, BENCHMARK_ROWS.get(split, len(lines)))
+    else:
+        raise ValueError(f"{path} needs the columns {', '.join(names)} in its first line; it has {', '.join(header)}.")
+    check_range(path, found.scores, -np.inf, np.inf)
+    if not len(found):
+        raise ValueError(f"{path} has no pair.")
+    return found
+
+
+def _from_hub(name: str, split: str) -> ScoredPairs:
+    try:
+        import datasets  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:
+        raise ImportError("A data set of the hub needs datasets: pip install 'hypersphere[train]'.") from None
+    try:
+        loaded: Any = datasets.load_dataset(name)
+    except Exception as error:  # no network, no such name: the library raises a dozen kinds
+        words = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FileNotFoundError(f"{name} is neither a file nor a data set that can be reached ({words}).") from error
+    rows = loaded["validation" if split == "dev" and "validation" in loaded else split]
+    lists = (rows["sentence1"], rows["sentence2"], rows["score"])
+    return _columns(Path(name), name, [list(map(str, row)) for row in zip(*lists, strict=True)], (0, 1, 2))

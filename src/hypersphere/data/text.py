@@ -1,0 +1,149 @@
+"""Text to train on: sentences, pairs, or triples with a hard negative, from a file, a folder or a dataset id."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+VIEWS = {"dropout": 1, "pairs": 2, "triples": 3}  # how many texts an instance has
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Instances of one, two or three texts; ``columns[k][i]`` is text k of instance i."""
+
+    columns: tuple[list[str], ...]
+    name: str
+    empty: int = 0  # lines left out because they had no text
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        return {"row": row, "texts": [column[row] for column in self.columns]}
+
+    def select(self, rows: list[int]) -> Corpus:
+        """The instances at ``rows``, in that order."""
+        return Corpus(tuple([column[row] for row in rows] for column in self.columns), self.name)
+
+
+def read_corpus(source: str, views: str = "dropout", *, columns: list[str] | None = None, rows: int = 0) -> Corpus:
+    """The corpus at ``source``: a text file (plain, .gz, .xz), or ``hf:`` and a dataset id or a saved dataset's folder.
+
+    A line of a plain file is a sentence; of a .tsv file, or when ``views`` asks for pairs or triples, its texts are
+    separated by tabs. A .csv file has a header, a .jsonl file an object per line: ``columns`` names the texts' columns
+    (default: the first ones). ``rows`` keeps only that many instances.
+    """
+    wanted = VIEWS[views]
+    if source.startswith("hf:"):
+        found, name = _dataset(source[3:], wanted, columns), source[3:]
+    else:
+        path = Path(source).expanduser()
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no text file {source} (a dataset id is written hf:owner/name)")
+        found, name = _lines(path, wanted, columns), path.name
+    texts: tuple[list[str], ...] = tuple([] for _ in range(wanted))
+    empty = 0
+    for instance in found:
+        if not all(text.strip() for text in instance):
+            empty += 1
+            continue
+        for column, text in zip(texts, instance, strict=True):
+            column.append(text.strip())
+        if rows and len(texts[0]) == rows:
+            break
+    if len(texts[0]) < 2:
+        raise ValueError(f"{source} holds {len(texts[0])} instances with text; training needs at least 2")
+    return Corpus(texts, name, empty)
+
+
+def _lines(path: Path, wanted: int, columns: list[str] | None) -> Iterator[list[str]]:
+    suffix = next((s for s in reversed(path.suffixes) if s not in _OPENERS), "")
+    number = 0
+    with _opened(path) as file:
+        try:
+            if suffix == ".csv":
+                yield from _from_csv(path, file, wanted, columns)
+            elif suffix in (".jsonl", ".json"):
+                yield from _from_objects(path, file, wanted, columns)
+            else:
+                if columns:
+                    raise ValueError(f"{path.name} has no names of columns to choose from: only .csv and .jsonl have")
+                for number, line in enumerate(file, 1):
+                    cells = line.rstrip("\n").split("\t") if wanted > 1 or suffix == ".tsv" else [line]
+                    if len(cells) < wanted and line.strip():
+                        raise ValueError(
+                            f"line {number} of {path.name} has {len(cells)} texts separated by tabs, not {wanted}"
+                        )
+                    yield cells[:wanted] if line.strip() else [""] * wanted
+        except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error, csv.Error) as error:
+            raise ValueError(f"{path.name} is damaged or cut short after line {number}: {error}") from None
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path.name} is not UTF-8 text (near line {number + 1}): {error.reason}") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    opener = _OPENERS.get(path.suffix, open)
+    with opener(path, "rb") as raw:
+        yield io.TextIOWrapper(raw, encoding="utf-8-sig", newline=None)
+
+
+def _from_csv(path: Path, file: TextIO, wanted: int, columns: list[str] | None) -> Iterator[list[str]]:
+    reader = csv.DictReader(file)
+    keys = _keys(path.name, list(reader.fieldnames or []), wanted, columns)
+    for record in reader:
+        yield [record[key] or "" for key in keys]
+
+
+def _from_objects(path: Path, file: TextIO, wanted: int, columns: list[str] | None) -> Iterator[list[str]]:
+    keys: list[str] = []
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            keys = keys or _keys(path.name, list(record), wanted, columns)
+            yield ["" if record[key] is None else str(record[key]) for key in keys]
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"line {number} of {path.name} is not an object with {', '.join(keys)}: {error}") from None
+
+
+def _keys(name: str, present: list[str], wanted: int, columns: list[str] | None) -> list[str]:
+    keys = columns or present[:wanted]
+    missing = [key for key in keys if key not in present]
+    if missing or len(keys) != wanted:
+        raise ValueError(
+            f"{name} must give {wanted} columns of text; it has {', '.join(present) or 'none'}, asked for "
+            f"{', '.join(keys) or 'none'}"
+        )
+    return keys
+
+
+def _dataset(identifier: str, wanted: int, columns: list[str] | None) -> Iterator[list[str]]:
+    import datasets
+
+    name, _, split = identifier.partition("#")
+    try:
+        table = datasets.load_from_disk(name) if Path(name).is_dir() else datasets.load_dataset(name)
+    except Exception as error:  # whatever the hub, the disk or a parser has to say
+        raise ValueError(f"the dataset {name} could not be loaded: {str(error).splitlines()[0]}") from None
+    if isinstance(table, datasets.DatasetDict):
+        chosen = split or "train"
+        if chosen not in table:
+            raise ValueError(f"{name} has no split {chosen!r} (it has {', '.join(table)}; choose with hf:{name}#split)")
+        table = table[chosen]
+    texts = [key for key, kind in table.features.items() if getattr(kind, "dtype", "") in ("string", "large_string")]
+    keys = _keys(name, texts, wanted, columns)
+    for record in table.select_columns(keys):
+        yield [record[key] or "" for key in keys]

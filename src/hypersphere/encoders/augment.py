@@ -1,0 +1,203 @@
+"""Random views of images, made for a whole batch at once where the batch is (kornia).
+
+Every image of a batch gets its own draw. Draws come from torch's own generator and from nothing else, so whoever
+restores its state gets the same views again.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hypersphere.data.draws import seeded
+from hypersphere.data.extras import need
+
+Size = int | Sequence[int]  # a square, or height and width
+IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+
+
+class Normalise(nn.Module):
+    """(image - mean) / std, channel by channel."""
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        if len(mean) != len(std) or not all(each > 0 for each in std):
+            raise ValueError(f"normalise needs as many means as positive stds, not {list(mean)} and {list(std)}")
+        self.mean: Tensor
+        self.std: Tensor
+        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).view(-1, 1, 1))
+        self.register_buffer("std", torch.tensor(std, dtype=torch.float32).view(-1, 1, 1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        if images.shape[1] != len(self.mean):
+            raise ValueError(f"images have {images.shape[1]} channels but normalise has {len(self.mean)}")
+        return (images - self.mean.to(images)) / self.std.to(images)
+
+
+def measure_normalisation(images: Tensor) -> dict[str, list[float]]:
+    """Mean and standard deviation of every channel over all images (N, C, H, W) of bytes, in the scale [0, 1].
+
+    From the counts of the 256 values, hence exact and in little memory. A channel without variation has std 1.
+
+    >>> measure_normalisation(torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1))
+    {'mean': [0.5], 'std': [0.5]}
+    """
+    values = torch.arange(256, dtype=torch.float64) / 255
+    found: dict[str, list[float]] = {"mean": [], "std": []}
+    for channel in images.unbind(1):
+        share = channel.flatten().bincount(minlength=256).double().cpu() / channel.numel()
+        mean = (share * values).sum()
+        spread = (share * (values - mean).square()).sum().sqrt().item()
+        found["mean"].append(round(mean.item(), 6))
+        found["std"].append(round(spread, 6) or 1.0)
+    return found
+
+
+class Augmentation(nn.Module):
+    """Views (B, C, height, width) of images (B, C, H, W), floats in [0, 1] or bytes; normalised if asked to.
+
+    With a seed every call makes the same draws, and torch's generator is left as it was: for views that are to be
+    the same whenever they are looked at.
+    """
+
+    def __init__(self, views: nn.Module, normalise: Mapping[str, Sequence[float]] | None, seed: int | None) -> None:
+        super().__init__()
+        self.views = views
+        self.normalise = Normalise(**normalise) if normalise else nn.Identity()
+        self.seed = seed
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> Tensor:
+        if images.ndim != 4:
+            raise ValueError(f"images must be (B, C, H, W), not {tuple(images.shape)}")
+        if images.dtype == torch.uint8:
+            images = images.float() / 255
+        if self.seed is None:
+            made = self.views(images)
+        else:
+            with seeded(self.seed, images.device):
+                made = self.views(images)
+        found: Tensor = self.normalise(made)
+        return found
+
+
+class ByColour(nn.Module):
+    """One treatment for images with three channels, another for grey ones."""
+
+    def __init__(self, colour: nn.Module, grey: nn.Module) -> None:
+        super().__init__()
+        self.colour, self.grey = colour, grey
+
+    def forward(self, images: Tensor) -> Tensor:
+        found: Tensor = (self.colour if images.shape[1] == 3 else self.grey)(images)
+        return found
+
+
+def _pair(size: Size) -> tuple[int, int]:
+    height, width = (size, size) if isinstance(size, int) else size
+    if height < 1 or width < 1:
+        raise ValueError(f"the size of images must be at least 1, not {size!r}")
+    return height, width
+
+
+class Resize(nn.Module):
+    """To the given size, smoothed when it gets smaller; nothing if it is so already."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.size = _pair(size)
+
+    def forward(self, images: Tensor) -> Tensor:
+        if tuple(images.shape[2:]) == self.size:
+            return images
+        return F.interpolate(images, self.size, mode="bilinear", antialias=True, align_corners=False)
+
+
+def _simclr(
+    size: Size,
+    strength: float = 0.5,
+    scale: Sequence[float] = (0.08, 1.0),
+    flip: bool = True,
+    blur: float = 0.0,
+) -> nn.Module:
+    """Crop of a random share and shape, flip, jitter (.8s, .8s, .8s, .2s) on 80 %, grey on 20 %, blur if asked."""
+    kornia = need("kornia.augmentation", "image", "an augmentation")
+    s = strength
+    steps: list[nn.Module] = [
+        kornia.RandomResizedCrop(_pair(size), tuple(scale), cropping_mode="resample", align_corners=False)
+    ]
+    if flip:
+        steps.append(kornia.RandomHorizontalFlip(p=0.5))
+    colour = nn.Sequential(kornia.ColorJitter(0.8 * s, 0.8 * s, 0.8 * s, 0.2 * s, p=0.8), kornia.RandomGrayscale(p=0.2))
+    steps.append(ByColour(colour, kornia.ColorJitter(0.8 * s, 0.8 * s, 0.0, 0.0, p=0.8)))
+    if blur:
+        width = max(3, min(_pair(size)) // 10 | 1)  # a tenth of the image, odd
+        steps.append(kornia.RandomGaussianBlur((width, width), (0.1, 2.0), p=blur))
+    return nn.Sequential(*steps)
+
+
+def _cloa(
+    size: Size, scale: Sequence[float] = (0.8, 1.0), jitter: Sequence[float] = (0.2, 0.2, 0.2, 0.1), flip: bool = False
+) -> nn.Module:
+    """Resize, colour jitter (.2, .2, .2, .1) on all, crop of at least .8 of the image (Li & Pimentel-Alarcón 2024)."""
+    kornia = need("kornia.augmentation", "image", "an augmentation")
+    brightness, contrast, saturation, hue = jitter
+    steps: list[nn.Module] = [
+        ByColour(
+            kornia.ColorJitter(brightness, contrast, saturation, hue, p=1.0),
+            kornia.ColorJitter(brightness, contrast, 0.0, 0.0, p=1.0),
+        ),
+        kornia.RandomResizedCrop(_pair(size), tuple(scale), cropping_mode="resample", align_corners=False),
+    ]
+    if flip:
+        steps.append(kornia.RandomHorizontalFlip(p=0.5))
+    return nn.Sequential(*steps)
+
+
+def _shift(
+    size: Size, degrees: float = 10.0, translate: float = 0.1, scale: Sequence[float] = (0.85, 1.15), shear: float = 8.0
+) -> nn.Module:
+    """A small turn, shift, stretch and slant, as handwriting has them; what comes in from outside is black."""
+    kornia = need("kornia.augmentation", "image", "an augmentation")
+    turn = kornia.RandomAffine(degrees, (translate, translate), tuple(scale), shear, p=1.0)
+    return nn.Sequential(Resize(size), turn)
+
+
+_VIEWS: dict[str, Callable[..., nn.Module]] = {"simclr": _simclr, "cloa": _cloa, "shift": _shift, "none": Resize}
+
+
+def create_augmentation(
+    name: str,
+    size: Size,
+    seed: int | None = None,
+    normalise: Mapping[str, Sequence[float]] | None = None,
+    **options: Any,
+) -> Augmentation:
+    """Views of the given size; ``normalise`` holds the channels' mean and std, and comes last.
+
+    | name | options |
+    |---|---|
+    | simclr | strength .5 of the colours, scale (.08, 1) of the crop, flip, blur 0 (probability) |
+    | cloa | scale (.8, 1) of the crop, jitter (.2, .2, .2, .1), no flip |
+    | shift | degrees 10, translate .1, scale (.85, 1.15), shear 8: for handwritten digits |
+    | none | the image itself, resized if need be: for evaluation |
+
+    Grey images get the geometry, brightness and contrast; hue, saturation and greying have nothing to act on.
+
+    >>> create_augmentation("none", 8)(torch.zeros(2, 1, 16, 16)).shape
+    torch.Size([2, 1, 8, 8])
+    """
+    if name not in _VIEWS:
+        near = difflib.get_close_matches(str(name), _VIEWS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no augmentation {name!r}{hint} (there are {', '.join(_VIEWS)})")
+    try:
+        views = _VIEWS[name](size, **options)
+    except TypeError as error:
+        raise ValueError(f"the augmentation {name!r} does not take these options: {error}") from None
+    return Augmentation(views, normalise, seed)

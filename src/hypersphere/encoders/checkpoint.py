@@ -1,0 +1,138 @@
+"""The folder of a text model, opened safely: no program of its maker is run, nothing is unpickled, and a model of which
+weights are missing is refused. Libraries fill such gaps with random numbers and go on, and every score would be theirs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from hypersphere.data.extras import need
+
+WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")  # of the hub: neither programs nor pickles
+SAFELY: dict[str, Any] = {"use_safetensors": True}  # of transformers' from_pretrained
+
+
+def find_folder(model: str | Path) -> Path:
+    """Where a model lies: a folder, a run's folder (its ``model``), or a hub id, which is then downloaded."""
+    place = Path(model).expanduser()
+    for folder in (place, place / "model"):
+        if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
+            return folder
+    if place.exists() or str(model).startswith((".", "/", "~")) or str(model).count("/") > 1:
+        raise FileNotFoundError(f"{model} is not the folder of a model: it has neither config.json nor modules.json.")
+    hub = need("huggingface_hub", "text", "A model of the hub")
+    try:
+        unread = ["onnx/*", "openvino/*"]
+        return Path(hub.snapshot_download(str(model), allow_patterns=list(WANTED), ignore_patterns=unread))
+    except Exception as error:  # no network, no such name: the library raises a dozen kinds
+        words = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise FileNotFoundError(f"{model} is neither a folder nor a model the hub could give: {words}") from error
+
+
+def module_folders(folder: Path) -> list[Path]:
+    """The folders of a sentence-transformers model's modules, the transformer's first; else the folder itself."""
+    listed = folder / "modules.json"
+    if not listed.is_file():
+        return [folder]
+    try:
+        return [folder / str(entry["path"]) for entry in json.loads(listed.read_text(encoding="utf-8"))]
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(f"{listed} is damaged: it is no list of modules with their paths.") from None
+
+
+def own_length(folder: Path) -> int | None:
+    """The longest input in tokens that the folder itself states (``sentence_bert_config.json``)."""
+    path = module_folders(folder)[0] / "sentence_bert_config.json"
+    try:
+        stated = json.loads(path.read_text(encoding="utf-8")).get("max_seq_length") if path.is_file() else None
+    except (ValueError, AttributeError):
+        raise ValueError(f"{path} is damaged: it is no JSON object.") from None
+    return stated if isinstance(stated, int) else None
+
+
+def refuse_pickles(folder: Path) -> None:
+    """A pickle can run any program; weights that come only as one are not read."""
+    for place in module_folders(folder):
+        pickled = sorted(each.name for each in place.glob("*.bin") if each.name != "training_args.bin")
+        safe = [*place.glob("model*.safetensors"), *place.glob("adapter_model*.safetensors")]
+        if pickled and not safe:
+            raise ValueError(
+                f"{place} has its weights only as {pickled[0]}, a pickle, which is never read: save the model anew "
+                "with save_pretrained, which writes safetensors."
+            )
+
+
+def open_sentence_model(folder: Path, kind: Any = None, max_length: int | None = None) -> Any:
+    """The sentence-transformers model in ``folder`` (an object of ``kind``), with all its weights."""
+    library = need("sentence_transformers", "text", "A model folder")
+    refuse_pickles(folder)
+    try:
+        with quietly():
+            model = (kind or library.SentenceTransformer)(
+                str(folder), local_files_only=True, trust_remote_code=False, model_kwargs=dict(SAFELY)
+            )
+    except (OSError, ValueError) as error:
+        raise ValueError(f"The model {folder} could not be loaded: {str(error).strip().splitlines()[0]}") from None
+    for module, place in zip(model, module_folders(folder), strict=False):
+        check_weights(module, place)
+    set_length(model, max_length)
+    return model
+
+
+def check_weights(module: nn.Module, folder: Path) -> None:
+    """Refuses a transformer some of whose weights are not in ``folder``; a pooler, which nothing here uses, may lack.
+
+    The second look at the folder costs what loading costs; transformers tells what was missing in no other way.
+    """
+    network: Any = getattr(module, "auto_model", None)
+    if network is None or not callable(getattr(type(network), "from_pretrained", None)):
+        return
+    with quietly(), torch.random.fork_rng(devices=[]):
+        _, found = type(network).from_pretrained(
+            str(folder), config=network.config, local_files_only=True, output_loading_info=True, **SAFELY
+        )
+    missing = sorted(key for key in found["missing_keys"] if "pooler." not in key)
+    if missing:
+        raise ValueError(
+            f"{folder} lacks {len(missing)} of the model's weights, such as {missing[0]}; they would be random numbers."
+        )
+
+
+def set_length(model: Any, length: int | None) -> None:
+    """Cuts inputs after ``length`` tokens; refuses more than the model has positions for."""
+    if length is None:
+        return
+    most = min((each for module in model.modules() if (each := _positions(module)) is not None), default=None)
+    if most is not None and length > most:
+        raise ValueError(f"max_length is {length}, but the model reads at most {most} tokens, the positions it has.")
+    model.max_seq_length = length
+
+
+def _positions(module: nn.Module) -> int | None:
+    """How many tokens a table of positions holds; RoBERTa's kind keeps the places up to its padding for itself."""
+    table = getattr(module, "position_embeddings", None)
+    if not isinstance(table, nn.Embedding):
+        return None
+    return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without transformers' bars and its table of missing weights: what matters of it is said in a sentence."""
+    logging = need("transformers.utils.logging", "text", "A model folder")
+    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()

@@ -1,0 +1,86 @@
+"""Heads between the encoder and the objective."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from itertools import pairwise
+
+from torch import nn
+
+# Widths of CLOA's heads, the first for CIFAR-10, the second for CIFAR-100 (Li & Pimentel-Alarcón 2024).
+CLOA_SHAPES = {"cloa": (256, 128, 64), "cloa-cifar100": (512, 1024, 1024)}
+HEADS = ("none", "linear-tanh", "simclr", *CLOA_SHAPES, "mlp")
+
+
+class Head(nn.Sequential):
+    """Layers one after the other; ``dimension`` is that of what comes out."""
+
+    def __init__(self, layers: Sequence[nn.Module], dimension: int) -> None:
+        super().__init__(*layers)
+        self.dimension = dimension
+
+
+def projection_head(
+    kind: str,
+    dimension: int,
+    output: int | None = None,
+    hidden: Sequence[int] | None = None,
+    normalised: bool = False,
+) -> Head:
+    """A head for vectors of ``dimension``; it gives ``output`` dimensions, or as many as its kind has by itself.
+
+    | kind | layers | source |
+    |---|---|---|
+    | none | | |
+    | linear-tanh | Linear(dimension), tanh | SimCSE |
+    | simclr | Linear, BN, ReLU, Linear(128), BN; no bias, the last BN without a shift | SimCLR |
+    | cloa, cloa-cifar100 | 256-128-64, 512-1024-1024 with ReLU between | Li & Pimentel-Alarcón 2024 |
+    | mlp | the given ``hidden`` widths, ReLU between; with ``normalised`` BN before each ReLU | |
+
+    Without ``output`` the last hidden width of cloa and mlp is what comes out; with it one more layer follows.
+
+    >>> projection_head("cloa", 512).dimension, projection_head("cloa", 512, output=10).dimension
+    (64, 10)
+    """
+    if kind not in HEADS:
+        near = difflib.get_close_matches(str(kind), HEADS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no head {kind!r}{hint} (there are {', '.join(HEADS)})")
+    if hidden and kind != "mlp":
+        raise ValueError(f"the head {kind!r} has its own widths; hidden= is for 'mlp'")
+    if normalised and kind not in ("mlp", *CLOA_SHAPES):
+        raise ValueError(f"the head {kind!r} is as published; normalised= is for 'mlp' and 'cloa'")
+    if any(width < 1 for width in (dimension, *(hidden or ()), *([output] if output is not None else []))):
+        raise ValueError(f"widths of a head must be at least 1, not {dimension}, {hidden}, {output}")
+    if kind == "none":
+        if output not in (None, dimension):
+            raise ValueError(f"the head 'none' keeps the {dimension} dimensions it is given and cannot give {output}")
+        return Head([], dimension)
+    if kind == "linear-tanh":
+        output = output or dimension
+        return Head([nn.Linear(dimension, output), nn.Tanh()], output)
+    if kind == "simclr":
+        return _simclr(dimension, output or 128)
+    widths = CLOA_SHAPES.get(kind, hidden or ())
+    if not widths and output is None:
+        raise ValueError("the head 'mlp' needs widths: hidden=[256, 64], output=128, or both")
+    return dense([dimension, *widths, *([] if output is None else [output])], normalised)
+
+
+def _simclr(dimension: int, output: int) -> Head:
+    last = nn.BatchNorm1d(output)
+    last.bias.requires_grad_(False)  # stays 0: a shift common to all would only take up room on the sphere
+    first = nn.Linear(dimension, dimension, bias=False)
+    second = nn.Linear(dimension, output, bias=False)
+    return Head([first, nn.BatchNorm1d(dimension), nn.ReLU(), second, last], output)
+
+
+def dense(widths: Sequence[int], normalised: bool) -> Head:
+    """Linear layers through the given widths, ReLU between them, with ``normalised`` batch norm before each."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        if layers:
+            layers += [nn.BatchNorm1d(before)] * normalised + [nn.ReLU()]
+        layers.append(nn.Linear(before, after))
+    return Head(layers, widths[-1])

@@ -1,0 +1,193 @@
+"""Image encoders by name, and how a run keeps one."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from hypersphere.data.extras import need
+from hypersphere.encoders.heads import dense
+from hypersphere.report import write_whole
+
+RESNETS: dict[str, dict[str, Any]] = {
+    "resnet18": {"depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"},
+    "resnet50": {"depths": [3, 4, 6, 3], "hidden_sizes": [256, 512, 1024, 2048], "layer_type": "bottleneck"},
+}
+STEMS = ("imagenet", "cifar")
+Size = int | Sequence[int]
+
+
+class ResNet(nn.Module):
+    """Transformers' ResNet up to the pooled features, 512 or 2048 of them.
+
+    The ImageNet stem shrinks an image by four before the first block (7×7 convolution of stride 2, pooling); CIFAR's
+    does not (3×3 convolution of stride 1), as images of 32×32 ask for.
+    """
+
+    def __init__(self, name: str, channels: int, stem: str = "imagenet", weights: str | None = None) -> None:
+        super().__init__()
+        if stem not in STEMS:
+            raise ValueError(f"stem must be 'imagenet' or 'cifar', not {stem!r}")
+        transformers = need("transformers", "train", f"the encoder {name!r}")
+        if weights is None:
+            configuration = transformers.ResNetConfig(num_channels=channels, **RESNETS[name])
+            self.model = transformers.ResNetModel(configuration)
+        else:
+            self.model = _pretrained(transformers, name, channels, weights)
+        if stem == "cifar":
+            layer = type(self.model.embedder.embedder)
+            self.model.embedder.embedder = layer(channels, self.model.config.embedding_size, kernel_size=3, stride=1)
+            self.model.embedder.embedder.apply(self.model._init_weights)
+            self.model.embedder.pooler = nn.Identity()
+        self.dimension: int = self.model.config.hidden_sizes[-1]
+
+    def forward(self, images: Tensor) -> Tensor:
+        pooled: Tensor = self.model(images).pooler_output  # (B, dimension, 1, 1)
+        return pooled.flatten(1)
+
+
+def _pretrained(transformers: Any, name: str, channels: int, weights: str) -> Any:
+    """A folder or hub id with safetensors weights of the right shape."""
+    configuration = transformers.AutoConfig.from_pretrained(weights)
+    for key, value in {**RESNETS[name], "num_channels": channels}.items():
+        given = getattr(configuration, key, None)
+        if given != value:
+            raise ValueError(
+                f"{weights} is not a {name} for {channels} channels: its {key} is {given!r}, not {value!r}"
+            )
+    return transformers.ResNetModel.from_pretrained(weights, use_safetensors=True)
+
+
+class SmallCNN(nn.Module):
+    """Three 3×3 convolutions, each but the first halving the image, and the mean over what is left.
+
+    Small enough to train on a processor: with the usual width 32 it gives 128 features. ``norm`` is batch, or group
+    (8 groups of channels, each image by itself: the same whatever the batch and however many processes share it).
+    """
+
+    def __init__(self, channels: int, width: int = 32, norm: str = "batch") -> None:
+        super().__init__()
+        if norm not in ("batch", "group"):
+            raise ValueError(f"small-cnn's norm must be 'batch' or 'group', not {norm!r}")
+        if width < 1 or (norm == "group" and width % 8):
+            raise ValueError(f"small-cnn's width must be at least 1, for norm='group' a multiple of 8, not {width!r}")
+        layers: list[nn.Module] = []
+        for before, after, stride in ((channels, width, 1), (width, 2 * width, 2), (2 * width, 4 * width, 2)):
+            layers.append(nn.Conv2d(before, after, 3, stride, padding=1, bias=False))
+            layers.append(nn.BatchNorm2d(after) if norm == "batch" else nn.GroupNorm(8, after))
+            layers.append(nn.ReLU())
+        self.layers = nn.Sequential(*layers)
+        self.dimension = 4 * width
+
+    def forward(self, images: Tensor) -> Tensor:
+        features: Tensor = self.layers(images)
+        return features.mean(dim=(2, 3))
+
+
+class MLP(nn.Module):
+    """Dense layers with batch norm and ReLU between them, on flattened images or on vectors (B, channels) of size 1.
+
+    The last of the ``hidden`` widths is what comes out; with ``dimension`` one more layer follows.
+    """
+
+    def __init__(self, inputs: int, hidden: Sequence[int] = (64, 64), dimension: int | None = None) -> None:
+        super().__init__()
+        widths = [*hidden, *([] if dimension is None else [dimension])]
+        if not widths or not all(width >= 1 for width in widths):
+            raise ValueError(f"mlp's widths must be at least 1, not hidden={list(hidden)}, dimension={dimension}")
+        self.layers = dense([inputs, *widths], normalised=True)
+        self.dimension = widths[-1]
+
+    def forward(self, images: Tensor) -> Tensor:
+        found: Tensor = self.layers(images.flatten(1))
+        return found
+
+
+def _mlp(channels: int, size: Size, **options: Any) -> MLP:
+    height, width = (size, size) if isinstance(size, int) else size
+    return MLP(channels * height * width, **options)
+
+
+_ENCODERS: dict[str, Callable[..., nn.Module]] = {
+    "resnet18": lambda channels, size, **options: ResNet("resnet18", channels, **options),
+    "resnet50": lambda channels, size, **options: ResNet("resnet50", channels, **options),
+    "small-cnn": lambda channels, size, **options: SmallCNN(channels, **options),
+    "mlp": _mlp,
+}
+_OPTIONS = {
+    "resnet18": ("stem", "weights"),
+    "resnet50": ("stem", "weights"),
+    "small-cnn": ("width", "norm"),
+    "mlp": ("hidden", "dimension"),
+}
+
+
+def create_image_encoder(name: str, channels: int, size: Size, **options: Any) -> nn.Module:
+    """A module from normalised images (B, channels, size, size) to features (B, dimension), with that attribute.
+
+    | name | options |
+    |---|---|
+    | resnet18, resnet50 | stem: imagenet or cifar; weights: a folder or hub id, else random |
+    | small-cnn | width 32; norm: batch or group |
+    | mlp | hidden (64, 64), dimension (one more layer); vectors have size 1 |
+
+    >>> create_image_encoder("small-cnn", channels=1, size=8).dimension
+    128
+    """
+    if name not in _ENCODERS:
+        near = difflib.get_close_matches(str(name), _ENCODERS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no image encoder {name!r}{hint} (there are {', '.join(_ENCODERS)})")
+    for option in options:
+        if option not in _OPTIONS[name]:
+            raise ValueError(f"the encoder {name!r} has no option {option!r} (it has {', '.join(_OPTIONS[name])})")
+    return _ENCODERS[name](channels, size, **options)
+
+
+def save_image_encoder(folder: Path | str, encoder: nn.Module, description: Mapping[str, Any]) -> Path:
+    """Writes encoder.safetensors and encoder.json, from which ``load_image_encoder`` builds the encoder again.
+
+    The description holds the arguments of ``create_image_encoder`` (name, channels, size, options) and, under
+    normalise, the mean and std of the channels that the encoder was trained with. Each file appears whole.
+    """
+    _check(description, "the description")
+    folder = Path(folder)
+    tensors = {name: value.detach().cpu().contiguous() for name, value in encoder.state_dict().items()}
+    write_whole(folder / "encoder.safetensors", need("safetensors.torch", "train", "saving an encoder").save(tensors))
+    write_whole(folder / "encoder.json", json.dumps(dict(description), indent=2) + "\n")
+    return folder
+
+
+def load_image_encoder(folder: Path | str) -> tuple[nn.Module, dict[str, Any]]:
+    """The encoder kept in a folder, in eval mode, and its description."""
+    folder = Path(folder)
+    try:
+        description = json.loads((folder / "encoder.json").read_text())
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{folder} holds no image encoder: there is no encoder.json") from None
+    except ValueError as error:
+        raise ValueError(f"{folder / 'encoder.json'} is not whole: {error}") from None
+    _check(description, str(folder / "encoder.json"))
+    options = {key: value for key, value in description["options"].items() if key != "weights"}  # those of the run
+    encoder = create_image_encoder(description["name"], description["channels"], description["size"], **options)
+    path = folder / "encoder.safetensors"
+    safetensors = need("safetensors", "train", "loading an encoder")
+    try:
+        encoder.load_state_dict(need("safetensors.torch", "train", "loading an encoder").load_file(path))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{folder} holds no weights: there is no encoder.safetensors") from None
+    except (safetensors.SafetensorError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise ValueError(f"{path} does not hold the weights of {description['name']!r}: {reason}") from None
+    return encoder.eval(), description
+
+
+def _check(description: Any, where: str) -> None:
+    missing = {"name", "channels", "size", "options", "normalise"} - set(description)
+    if missing:
+        raise ValueError(f"{where} of an image encoder lacks {', '.join(sorted(missing))}")

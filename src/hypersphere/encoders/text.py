@@ -1,0 +1,150 @@
+"""Sentence encoders: any Hugging Face model with a pooling, as a SentenceTransformer that can embed in chunks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer, WeightedLayerPooling
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from hypersphere.encoders.checkpoint import (
+    SAFELY,
+    check_weights,
+    find_folder,
+    module_folders,
+    open_sentence_model,
+    own_length,
+    quietly,
+    refuse_pickles,
+    set_length,
+)
+
+POOLINGS = ("cls", "mean", "first-last")
+
+
+class SentenceEncoder(SentenceTransformer):
+    """A SentenceTransformer that also takes a whole batch as chunks of rows of similar length.
+
+    ``forward({"chunks": [...], "place": ...})`` embeds every chunk, padded to its own longest row, and returns the rows
+    in the batch's order: ``place[i]`` is where row i of the batch stands among the chunks' rows. With ``cached`` each
+    chunk's activations are dropped and computed again in backward, with the same dropout masks (see GradientCache).
+    Everything happens inside one ``forward``, so that several processes synchronise their gradients once.
+    """
+
+    cached = False
+
+    def forward(self, input: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        if "chunks" not in input:
+            return dict(super().forward(input, **kwargs))
+        found = []
+        for chunk in input["chunks"]:
+            if self.cached and torch.is_grad_enabled():
+                found.append(checkpoint(self._embed, chunk, use_reentrant=False))
+            else:
+                found.append(self._embed(chunk))
+        return {"sentence_embedding": torch.cat(found)[input["place"]]}
+
+    def _embed(self, chunk: dict[str, Tensor]) -> Tensor:
+        embedded: Tensor = super().forward(dict(chunk))["sentence_embedding"]
+        return embedded
+
+
+def create_text_encoder(
+    name: str,
+    *,
+    pooling: str | None = "cls",
+    max_length: int | None = 32,
+    dropout: float | None = None,
+    head: bool = False,
+) -> SentenceEncoder:
+    """The encoder ``name`` (hub id or folder) with a pooling: "cls", "mean" (of the last layer) or "first-last" (mean
+    of the first and the last transformer layer). ``None`` opens a sentence-transformers model as it was saved.
+
+    max_length: longest input in tokens; ``None`` keeps the model's own limit.
+    dropout: replaces the model's own hidden and attention dropout, which make the two views in SimCSE.
+    head: keeps a linear layer with tanh on top, which then belongs to the model.
+    """
+    place = Path(name).expanduser()
+    known = (place / "config.json").is_file() or (place / "modules.json").is_file()
+    if not known and (place.is_dir() or name.startswith((".", "/", "~"))):  # else: a hub id
+        raise FileNotFoundError(f"{name} is not the folder of a Hugging Face model: it has no config.json")
+    try:
+        folder = find_folder(name)
+        if pooling is None:
+            model: SentenceEncoder = open_sentence_model(folder, SentenceEncoder, max_length)
+        else:
+            model = _pooled(folder, pooling, max_length)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"the encoder {name} could not be loaded: {str(error).strip().splitlines()[0]}") from None
+    if head:
+        width = int(model.get_embedding_dimension() or 0)
+        model.append(Dense(width, width, activation_function=nn.Tanh()))
+    if dropout is not None:
+        _set_dropout(model, dropout)
+    longest = model.tokenizer.model_max_length
+    if max_length is not None and max_length > longest:
+        raise ValueError(f"max_length is {max_length}, but {name} reads at most {longest} tokens")
+    for path, parameter in model.named_parameters():
+        if ".pooler." in path:  # in no pooling here: several processes would wait for its gradient
+            parameter.requires_grad_(False)
+    return model
+
+
+def _pooled(folder: Path, pooling: str, max_length: int | None) -> SentenceEncoder:
+    """The transformer in ``folder``, with all its weights, under a pooling that is not the folder's own."""
+    refuse_pickles(folder)
+    home = module_folders(folder)[0]
+    layers = {"output_hidden_states": True} if pooling == "first-last" else {}
+    own = {"local_files_only": True, "trust_remote_code": False}
+    with quietly():
+        transformer = Transformer(
+            str(home),
+            max_seq_length=own_length(folder),
+            model_kwargs={**own, **SAFELY},
+            processor_kwargs=dict(own),
+            config_kwargs={**own, **layers},
+        )
+    check_weights(transformer, home)
+    model = SentenceEncoder(modules=_modules(transformer, pooling))
+    set_length(model, max_length)
+    return model
+
+
+def _modules(transformer: Transformer, pooling: str) -> list[nn.Module]:
+    width = int(transformer.get_embedding_dimension())
+    if pooling != "first-last":
+        return [transformer, Pooling(width, pooling_mode=pooling)]
+    depth = int(transformer.auto_model.config.num_hidden_layers)
+    ends = torch.zeros(depth)
+    ends[0], ends[-1] = 1.0, 1.0  # hidden state 0 is the embedding layer: the first layer's output is number 1
+    mixed = WeightedLayerPooling(
+        width, num_hidden_layers=depth, layer_start=1, layer_weights=nn.Parameter(ends, requires_grad=False)
+    )
+    return [transformer, mixed, Pooling(width, pooling_mode="mean")]
+
+
+def _set_dropout(model: nn.Module, share: float) -> None:
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+        for name in ("dropout", "dropout_prob", "attention_dropout"):  # where it is part of one fused product
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, share)
+
+
+def describe(model: SentenceTransformer) -> str:
+    """Pooling, head and length in words: what stands between the tokens and the embedding when the model is used."""
+    modules = list(model)
+    pooled = next((module for module in modules if isinstance(module, Pooling)), None)
+    if any(isinstance(module, WeightedLayerPooling) for module in modules):
+        pooling = "mean of the first and the last layer"
+    else:
+        pooling = {"cls": "[CLS] of the last layer", "mean": "mean of the last layer"}.get(
+            getattr(pooled, "pooling_mode", ""), str(getattr(pooled, "pooling_mode", "none"))
+        )
+    head = ", then a dense layer with tanh" if any(isinstance(module, Dense) for module in modules) else ""
+    return f"{pooling}{head}; at most {model.max_seq_length} tokens"

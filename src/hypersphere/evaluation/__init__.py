@@ -1,0 +1,5 @@
+"""How good is an encoder: sentence similarity and transfer, probes of image encoders."""
+
+from hypersphere.evaluation.sentences import SentenceEvaluation, evaluate_sentences, list_sentences
+
+__all__ = ["SentenceEvaluation", "evaluate_sentences", "list_sentences"]

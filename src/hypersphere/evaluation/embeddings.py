@@ -1,0 +1,253 @@
+"""Every distinct sentence is embedded once, and what was embedded is kept: in memory, and on disk by model and text.
+
+On disk a model has a folder named by its fingerprint, in which every finished chunk is one safetensors file: ``keys``
+(hashes of the texts), ``row`` (which embedding each has), ``truncated``, ``embeddings``, and a checksum of them all. A
+chunk appears whole or not at all, so a killed run loses the chunk it was in; one whose checksum is wrong is done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hypersphere.data.extras import need
+from hypersphere.evaluation.sentence_model import About, SentenceModel
+from hypersphere.report import write_whole
+
+CHUNK_SECONDS = 10.0  # a chunk is about this long
+FIRST_CHUNK = 256  # units; from how long it took follow the sizes of the others
+Progress = Callable[[float, float], None]  # done and total, in the model's own units of cost
+
+
+def default_cache() -> Path:
+    """``$HYPERSPHERE_CACHE``, else ``hypersphere`` in the user's cache folder."""
+    if own := os.environ.get("HYPERSPHERE_CACHE"):
+        return Path(own).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "hypersphere"
+
+
+def text_key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    embeddings: np.ndarray  # (n, D), from a file mapped, not read
+
+
+class Embeddings:
+    """Embeddings by sentence; ``folder=None`` keeps them in memory only."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self.discarded: list[Path] = []  # chunks that were damaged
+        self._chunks: list[_Chunk] = []
+        self._place: dict[bytes, tuple[int, int]] = {}
+        self._truncated: set[bytes] = set()
+        if folder is not None and folder.is_dir():
+            for path in sorted(folder.glob("*.safetensors")):
+                self._open(path)
+
+    def __contains__(self, text: str) -> bool:
+        return text_key(text) in self._place
+
+    def rows(self, texts: Sequence[str]) -> np.ndarray:
+        """(n, D) float32, one row for each text."""
+        places = [self._place[text_key(text)] for text in texts]
+        chunk, row = (np.asarray([place[side] for place in places], dtype=np.int64) for side in (0, 1))
+        found = np.empty((len(texts), self._chunks[0].embeddings.shape[1]), dtype=np.float32)
+        for number in np.unique(chunk):
+            found[chunk == number] = self._chunks[number].embeddings[row[chunk == number]]
+        return found
+
+    def truncated(self, texts: Sequence[str]) -> int:
+        """How many of ``texts`` were longer than the model takes."""
+        return sum(text_key(text) in self._truncated for text in texts)
+
+    def add(self, texts: Sequence[str], row: np.ndarray, truncated: np.ndarray, embeddings: np.ndarray) -> None:
+        """Text i has the embedding ``row[i]``; on disk before this returns."""
+        keys = np.frombuffer(b"".join(map(text_key, texts)), dtype=np.uint8).reshape(-1, 16)
+        arrays: dict[str, np.ndarray] = {
+            "keys": keys,
+            "row": row.astype(np.int32),
+            "truncated": truncated.astype(np.uint8),
+            "embeddings": np.ascontiguousarray(embeddings, dtype=np.float32),
+        }
+        if self.folder is None:
+            self._admit(arrays)
+            return
+        library = need("safetensors.numpy", "cli", "The cache of embeddings")
+        name = hashlib.blake2b(keys.tobytes(), digest_size=16).hexdigest()
+        path = self.folder / f"{name}.safetensors"
+        write_whole(path, library.save(arrays, metadata={"checksum": _checksum(arrays)}))
+        self._open(path)
+
+    def _open(self, path: Path) -> None:
+        arrays = _read(path)
+        if arrays is None or (self._chunks and arrays["embeddings"].shape[1] != self._chunks[0].embeddings.shape[1]):
+            self.discarded.append(path)
+            path.unlink(missing_ok=True)
+            return
+        self._admit(arrays)
+
+    def _admit(self, arrays: dict[str, np.ndarray]) -> None:
+        number = len(self._chunks)
+        self._chunks.append(_Chunk(arrays["embeddings"]))
+        keys = arrays["keys"].tobytes()
+        for at, row in enumerate(arrays["row"].tolist()):
+            key = keys[16 * at : 16 * at + 16]
+            self._place[key] = (number, row)
+            if arrays["truncated"][at]:
+                self._truncated.add(key)
+
+
+def _checksum(arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for name in ("keys", "row", "truncated", "embeddings"):
+        digest.update(f"{name} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).view(np.uint8).reshape(-1).data)
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> dict[str, np.ndarray] | None:
+    """The arrays of a chunk, mapped from the file; None if it is damaged."""
+    kinds: dict[str, Any] = {"U8": np.uint8, "I32": np.int32, "F32": np.float32}
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length))
+        if not isinstance(header, dict):
+            return None
+        metadata = header.pop("__metadata__")
+        arrays: dict[str, np.ndarray] = {}
+        for name, entry in header.items():
+            offset, shape = 8 + length + entry["data_offsets"][0], tuple(entry["shape"])
+            arrays[name] = np.memmap(path, dtype=kinds[entry["dtype"]], mode="r", offset=offset, shape=shape)
+        return arrays if metadata["checksum"] == _checksum(arrays) else None
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, MemoryError):
+        return None
+
+
+def embed(
+    model: SentenceModel,
+    texts: Sequence[str],
+    cache: Path | None,
+    progress: Progress = lambda done, total: None,
+) -> tuple[Embeddings, About]:
+    """Embeddings of all ``texts``: those the cache has not are encoded, each distinct one once, the longest first."""
+    home = None if cache is None or model.fingerprint is None else cache / "embeddings" / model.fingerprint
+    store = Embeddings(home)
+    distinct = list(dict.fromkeys(texts))
+    missing = [text for text in distinct if text not in store]
+    if missing:
+        _encode(model, missing, store, progress)
+    return store, _about(model, home)
+
+
+def _encode(model: SentenceModel, texts: list[str], store: Embeddings, progress: Progress) -> None:
+    work = model.prepare(texts)
+    order = np.argsort(-work.cost, kind="stable")
+    by_unit = np.argsort(work.unit, kind="stable")  # sentences, those of one unit side by side
+    first = np.searchsorted(work.unit[by_unit], np.arange(len(order) + 1))
+    total, done, start, size = float(work.cost.sum()), 0.0, 0, FIRST_CHUNK
+    while start < len(order):
+        units = order[start : start + size]
+        began = time.monotonic()
+        embeddings = work.encode(units)
+        seconds = max(time.monotonic() - began, 1e-3)
+        members = [by_unit[first[unit] : first[unit + 1]] for unit in units]
+        row = np.repeat(np.arange(len(units)), [len(each) for each in members])
+        chosen = np.concatenate(members)
+        store.add([texts[each] for each in chosen], row, work.truncated[chosen], embeddings)
+        done, start = done + float(work.cost[units].sum()), start + len(units)
+        progress(done, total)
+        size = int(np.clip(len(units) * CHUNK_SECONDS / seconds, FIRST_CHUNK, 16 * FIRST_CHUNK))
+
+
+def _about(model: SentenceModel, home: Path | None) -> About:
+    """What the model says of itself; beside its cache it is written down, so that it need not be opened again."""
+    path = None if home is None else home / "about.json"
+    if path is not None and path.is_file():
+        try:
+            return About(**{**json.loads(path.read_text(encoding="utf-8")), "model": model.name})
+        except (ValueError, TypeError):
+            pass  # damaged: asked again
+    found = model.about()
+    if path is not None:
+        write_whole(path, json.dumps(asdict(found), indent=1) + "\n")
+    return found
+
+
+def supplied(path: str | Path) -> tuple[Embeddings, About]:
+    """Embeddings made elsewhere: an array (N, D) in ``.npy``, or named ``embeddings`` in ``.npz`` or ``.safetensors``;
+    beside it, in a file of the same name ending in ``.jsonl``, the N sentences, a JSON string on each line.
+    """
+    place = Path(path)
+    listed = place.with_suffix(".jsonl")
+    for each in (place, listed):
+        if not each.is_file():
+            raise FileNotFoundError(f"There is no file {each}; embeddings are an array and its sentences in .jsonl.")
+    array = _array(place)
+    sentences = read_sentences(listed)
+    if array.ndim != 2 or array.dtype.kind != "f":
+        raise ValueError(f"{place} holds {array.dtype} of shape {array.shape}; needed are floats of shape (N, D).")
+    if len(array) != len(sentences):
+        raise ValueError(f"{place} has {len(array)} rows and {listed} {len(sentences)} sentences.")
+    with np.errstate(over="ignore"):
+        single = array.astype(np.float32)
+    if not np.isfinite(single).all():
+        bad = int((~np.isfinite(single).all(axis=1)).sum())
+        raise ValueError(f"{place} has NaN or infinity in {bad} rows, or numbers too large for float32.")
+    if len(set(sentences)) < len(sentences):
+        repeated = next(text for text, number in Counter(sentences).items() if number > 1)
+        raise ValueError(f"{listed} has {repeated!r} more than once, and so more than one embedding for it.")
+    store = Embeddings()
+    store.add(sentences, np.arange(len(sentences)), np.zeros(len(sentences), dtype=bool), single)
+    return store, About(str(place), "as supplied", None, array.shape[1])
+
+
+def write_sentences(path: str | Path, texts: Sequence[str]) -> int:
+    """The distinct sentences as JSON lines, for an encoder of one's own; their number."""
+    distinct = list(dict.fromkeys(texts))
+    write_whole(Path(path), "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in distinct))
+    return len(distinct)
+
+
+def read_sentences(path: Path) -> list[str]:
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            text = json.loads(line)
+        except ValueError:
+            text = None
+        if not isinstance(text, str):
+            raise ValueError(f"{path}, line {number}: needed is a sentence as a JSON string, there is {line[:40]!r}.")
+        found.append(text)
+    return found
+
+
+def _array(path: Path) -> np.ndarray:
+    try:
+        if path.suffix == ".npy":
+            return np.asarray(np.load(path, allow_pickle=False))
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                return np.asarray(archive["embeddings"])
+        if path.suffix == ".safetensors":
+            return np.asarray(need("safetensors.numpy", "cli", "A .safetensors file").load_file(path)["embeddings"])
+    except KeyError:
+        raise ValueError(f"{path} has no array named 'embeddings'.") from None
+    except Exception as error:  # each format has errors of its own
+        raise ValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+    raise ValueError(f"{path} should end in .npy, .npz or .safetensors.")

@@ -1,0 +1,59 @@
+"""Features of a frozen encoder: in eval mode, whatever mode it was in, and checked to be so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+@contextmanager
+def evaluating(encoder: nn.Module) -> Iterator[None]:
+    """Within it the encoder and all its parts are in eval mode; afterwards each part is in its own mode again.
+
+    Refuses to leave if a buffer has changed meanwhile: an encoder that learns while it is judged is not frozen.
+    """
+    modes = {module: module.training for module in encoder.modules()}
+    buffers = {name: buffer.clone() for name, buffer in encoder.named_buffers()}
+    encoder.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+    changed = [name for name, buffer in encoder.named_buffers() if not torch.equal(buffer, buffers[name])]
+    if changed:
+        raise ValueError(f"the encoder changed while it was judged, although in eval mode: {', '.join(changed)}")
+
+
+def embed(
+    encoder: nn.Module,
+    images: Tensor,
+    transform: Callable[[Tensor], Tensor] | None = None,
+    batch: int = 256,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Features (N, dimension) of images (N, C, H, W), batch by batch, in eval mode and without gradients.
+
+    They are computed where the encoder is, or on the ``device`` to which it is then moved, and kept on the processor.
+
+    Refuses an encoder whose features depend on what else is in the batch (batch norm without running statistics,
+    a mode of its own): an accuracy measured with it would change with the order of the test set.
+    """
+    transform = transform or nn.Identity()
+    device = next((each.device for each in encoder.parameters()), "cpu") if device is None else device
+    encoder = encoder.to(device)
+    with evaluating(encoder), torch.no_grad():
+        found = torch.cat([encoder(transform(part.to(device))).float().cpu() for part in images.split(batch)])
+        first = images[: min(len(images), batch, 8)].flip(0)  # alone, and the other way round
+        again = encoder(transform(first.to(device))).float().cpu().flip(0)
+    difference = (again - found[: len(again)]).abs().max().item()
+    scale = found[: len(again)].abs().max().item()
+    if difference > 1e-3 * scale:
+        raise ValueError(
+            "the encoder's features of an image depend on the other images of the batch (they differ by "
+            f"{difference:.3g} where the largest is {scale:.3g}): is there a batch norm without running statistics?"
+        )
+    return found

@@ -1,0 +1,292 @@
+"""How much an image encoder has learned: probes of a finished run, with some or all of the labels."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import inspect
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hypersphere.data.extras import need
+from hypersphere.data.images import ImageSet, label_fraction, load_images
+from hypersphere.encoders.augment import create_augmentation
+from hypersphere.encoders.image import load_image_encoder
+from hypersphere.evaluation.accuracy import Accuracy
+from hypersphere.evaluation.features import embed
+from hypersphere.evaluation.finetune import finetune
+from hypersphere.evaluation.frozen import linear_probe, mlp_probe
+from hypersphere.evaluation.knn import knn_probe
+from hypersphere.objectives.anchors import AnchorRegression
+from hypersphere.objectives.registry import as_objective
+from hypersphere.report import write_whole
+
+__all__ = ["PROBES", "ProbeResult", "Score", "evaluate_run", "finetune", "knn_probe", "linear_probe", "mlp_probe"]
+
+_FUNCTIONS: dict[str, Callable[..., Accuracy]] = {
+    "linear": linear_probe,
+    "mlp": mlp_probe,
+    "finetune": finetune,
+    "knn": knn_probe,
+}
+PROBES = tuple(_FUNCTIONS)
+FORMAT = 2  # of probes.json and how its scores are computed: a new one makes all earlier scores unknown
+REPEATABLE = ("linear", "knn")  # nothing in them is drawn but the labels that are kept
+_OURS = ("seed", "classes", "views", "plain", "device", "progress")  # arguments that evaluate_run itself gives
+
+
+@dataclass(frozen=True)
+class Score:
+    """One probe: with which share of the labels, how many images that is, which draw, and how it did."""
+
+    labels: float
+    images: int
+    seed: int
+    top1: float
+    top5: float | None
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """All scores of a run under one probe; prints as a table of means and standard deviations over the seeds."""
+
+    run: str
+    probe: str
+    encoder: str
+    data: str
+    tested: int
+    taught: bool  # the run's objective read labels, and the probe has the same
+    options: dict[str, Any]
+    scores: tuple[Score, ...]
+
+    def summary(self) -> list[dict[str, Any]]:
+        """For every share of labels: mean and spread (sample standard deviation) of top-1 and top-5 over the seeds."""
+        found = []
+        for share in sorted({score.labels for score in self.scores}):
+            here = [score for score in self.scores if score.labels == share]
+            row: dict[str, Any] = {"labels": share, "images": here[0].images, "seeds": len(here)}
+            for name in ("top1", "top5"):
+                values = [value for score in here if (value := getattr(score, name)) is not None]
+                row[name] = statistics.fmean(values) if values else None
+                row[f"{name}_spread"] = statistics.stdev(values) if len(values) > 1 else None
+            found.append(row)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for a file."""
+        return {**asdict(self), "summary": self.summary()}
+
+    def __str__(self) -> str:
+        options = "".join(f", {key} {value}" for key, value in self.options.items() if value is not None)
+        lines = [
+            f"{self.probe} probe of {self.encoder} in eval mode, on {self.data}, {self.tested} test images{options}"
+            + ("; labels as in training, which read them" if self.taught else ""),
+            f"{'labels':>6}  {'images':>7}  {'top-1 %':>14}  {'top-5 %':>14}  {'seeds':>5}",
+        ]
+        for row in self.summary():
+            cells = [_percent(row[name], row[f"{name}_spread"]) for name in ("top1", "top5")]
+            lines.append(
+                f"{row['labels']:>6.0%}  {row['images']:>7}  {cells[0]:>14}  {cells[1]:>14}  {row['seeds']:>5}"
+            )
+        return "\n".join(lines)
+
+
+def _percent(mean: float | None, spread: float | None) -> str:
+    if mean is None:
+        return "–"
+    return f"{100 * mean:.2f}" + ("" if spread is None else f" ± {100 * spread:.2f}")
+
+
+def evaluate_run(
+    run: Path | str,
+    probe: str = "linear",
+    labels: Sequence[float] = (0.1, 0.5, 1.0),
+    seeds: int = 3,
+    *,
+    device: torch.device | str | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> ProbeResult:
+    """Probes the encoder of a run on the images of its recipe.
+
+    ``labels`` are the shares of every class whose labels are used, drawn anew for each of the ``seeds``. If the run's
+    objective read labels itself (cloa, supcon), they are the same labels for every seed, lest the probe test with a
+    tenth of them what was trained with another tenth. A probe in which nothing is drawn is done once.
+
+    ``options`` are those of ``linear_probe``, ``mlp_probe``, ``finetune``, ``knn_probe``. Every finished score is kept
+    in the run's probes.json, and an interrupted evaluation continues from there.
+    """
+    run = Path(run)
+    _check(probe, labels, seeds)
+    options = {**_defaults(probe, options), **options}
+    recipe = _recipe(run)
+    source, first = str(recipe["data"]["source"]), int(recipe.get("seed", 0))
+    encoder, description = load_image_encoder(run / "model")
+    train, test = (load_images(source, split, recipe["data"].get("size")) for split in ("train", "test"))
+    if rows := recipe["data"].get("rows"):
+        train = train.select(torch.arange(min(rows, len(train))))
+    taught = _read_labels(recipe)
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    key = {"format": FORMAT, "probe": probe, "data": source, "options": options, "encoder": _fingerprint(run)}
+    key |= {"seed": first, "rows": rows, "size": recipe["data"].get("size"), "images": _content(train, test)}
+    kept = _Kept(run / "probes.json", key)
+    measure = _probe(probe, encoder, description, train, test, device, progress, options)
+    cells = [
+        (share, seed)
+        for share in sorted(set(labels))
+        for seed in range(1 if probe in REPEATABLE and (taught or share == 1) else seeds)
+    ]
+    for share, seed in need("tqdm", "train", "a progress bar").tqdm(
+        cells, f"{probe} probe", disable=None if progress else True
+    ):
+        if (share, seed) in kept.scores:
+            continue
+        draw = first if taught else first + seed  # of one draw the smaller shares are part of the larger
+        chosen = (label_fraction(train.labels, share, draw) >= 0).nonzero().squeeze(1)
+        found = measure(chosen, seed)
+        kept.add(Score(share, len(chosen), seed, found.top1, found.top5))
+    return ProbeResult(
+        run=str(run),
+        probe=probe,
+        encoder=f"{description['name']} with {encoder.dimension} features",
+        data=train.name,
+        tested=len(test),
+        taught=taught,
+        options=options,
+        scores=tuple(kept.scores[cell] for cell in cells),
+    )
+
+
+def _probe(
+    probe: str,
+    encoder: nn.Module,
+    description: dict[str, Any],
+    train: ImageSet,
+    test: ImageSet,
+    device: torch.device | str,
+    progress: bool,
+    options: dict[str, Any],
+) -> Callable[[Tensor, int], Accuracy]:
+    """From the rows whose labels are used, and a seed, to the accuracy. Features are computed once, when needed."""
+    size, normalise = description["size"], description["normalise"]
+    plain = create_augmentation("none", size, normalise=normalise).to(device)
+    common = {"classes": len(train.classes), **options}
+    if probe == "finetune":
+        mild = create_augmentation("cloa", size, normalise=normalise).to(device)
+        return lambda rows, seed: finetune(
+            encoder,
+            train.images[rows],
+            train.labels[rows],
+            test.images,
+            test.labels,
+            views=mild,
+            plain=plain,
+            seed=seed,
+            device=device,
+            progress=progress,
+            **common,
+        )
+    features: dict[str, Tensor] = {}
+
+    def measure(rows: Tensor, seed: int) -> Accuracy:
+        for name, images in (("train", train.images), ("test", test.images)):
+            if name not in features:
+                features[name] = embed(encoder, images, plain, device=device)
+        chosen = (features["train"][rows], train.labels[rows], features["test"], test.labels)
+        draw = {} if probe in REPEATABLE else {"seed": seed}
+        return _FUNCTIONS[probe](*chosen, **draw, **common)
+
+    return measure
+
+
+class _Kept:
+    """Scores of one encoder under one probe and setting, in a file that others share."""
+
+    def __init__(self, path: Path, key: dict[str, Any]) -> None:
+        self.path, self.key = path, json.loads(json.dumps(key))
+        self.scores: dict[tuple[float, int], Score] = {}
+        for entry in self._entries():
+            if entry["key"] == self.key:
+                score = Score(**entry["score"])
+                self.scores[score.labels, score.seed] = score
+
+    def _entries(self) -> list[Any]:
+        if not self.path.is_file():
+            return []
+        try:
+            found: list[Any] = json.loads(self.path.read_text())
+        except ValueError as error:
+            raise ValueError(f"{self.path} is damaged ({error}): remove it to measure anew") from None
+        return found
+
+    def add(self, score: Score) -> None:
+        self.scores[score.labels, score.seed] = score
+        entries = [*self._entries(), {"key": self.key, "score": asdict(score)}]
+        write_whole(self.path, json.dumps(entries, indent=1) + "\n")
+
+
+def _check(probe: str, labels: Sequence[float], seeds: int) -> None:
+    if probe not in PROBES:
+        near = difflib.get_close_matches(str(probe), PROBES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no probe {probe!r}{hint} (there are {', '.join(PROBES)})")
+    if not labels or not all(0 < share <= 1 for share in labels):
+        raise ValueError(f"labels must be shares above 0 and at most 1, not {list(labels)}")
+    if seeds < 1:
+        raise ValueError(f"seeds must be a whole number of at least 1, not {seeds!r}")
+
+
+def _defaults(probe: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a probe as its function has them; refuses options it has not."""
+    known = inspect.signature(_FUNCTIONS[probe]).parameters.values()
+    found = {each.name: each.default for each in known if each.kind is each.KEYWORD_ONLY and each.name not in _OURS}
+    for name in options:
+        if name not in found:
+            raise ValueError(f"the {probe} probe has no option {name!r} (it has {', '.join(found)})")
+    return found
+
+
+def _recipe(run: Path) -> dict[str, Any]:
+    """The run's recipe, as far as it is needed here."""
+    path = run / "recipe.yaml"
+    if not path.is_file():
+        raise FileNotFoundError(f"{run} is no run: there is no recipe.yaml")
+    recipe: Any = need("yaml", "train", "a recipe").safe_load(path.read_text())
+    if not isinstance(recipe, dict) or "task" not in recipe or "source" not in (recipe.get("data") or {}):
+        raise ValueError(f"{path} does not say its task and data.source")
+    if recipe["task"] != "image":
+        raise ValueError(f"{run} was trained on {recipe['task']!r}; probes are for runs on images")
+    return recipe
+
+
+def _read_labels(recipe: dict[str, Any]) -> bool:
+    """Whether the objective of the run, or one inside it, learned from labels."""
+    given = recipe.get("objective")
+    if not given or recipe["data"].get("labels", 1) == 0:
+        return False
+    parts = as_objective(given, "objective").modules()
+    return any(isinstance(part, AnchorRegression) or getattr(part, "labelled", False) is True for part in parts)
+
+
+def _fingerprint(run: Path) -> str:
+    """The encoder by its weights and by what they are the weights of."""
+    digest = hashlib.sha256()
+    for name in ("encoder.safetensors", "encoder.json"):
+        digest.update((run / "model" / name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _content(*sets: ImageSet) -> str:
+    """The images by their number and size and by all their labels, which tells one state of a source from another."""
+    digest = hashlib.sha256()
+    for each in sets:
+        digest.update(f"{tuple(each.images.shape)} {each.classes}".encode())
+        digest.update(each.labels.numpy().tobytes())
+    return digest.hexdigest()[:16]

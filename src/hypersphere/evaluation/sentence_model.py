@@ -1,0 +1,329 @@
+"""What is evaluated: a folder, a hub id, or any object with ``encode``, under one interface.
+
+A sentence-transformers model is given tokens instead of sentences: sentences that have the same tokens ("Dancing." and
+"dancing ." under a lower-casing model) are one unit of work, and batches hold sequences of nearly the same length. That
+its answers are those of ``model.encode`` is tried on a few sentences first; if they are not, ``model.encode`` is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from hypersphere.encoders.checkpoint import find_folder, open_sentence_model
+from hypersphere.evaluation.features import evaluating
+
+FORMAT = "2"  # of what the cache keeps and how it is computed: a new one makes all that was kept before unknown
+TOKENS_PER_BATCH = {"cpu": 1024}  # what stays in a processor's cache
+OTHER_DEVICES = 16384
+_OF_A_MODEL = (".json", ".safetensors", ".txt", ".model")  # files that decide what a folder computes
+_NOT_READ = ("onnx", "openvino", "checkpoint-")
+
+
+@dataclass
+class Work:
+    """Sentences as units to encode: sentence i is unit ``unit[i]``, which costs about ``cost[unit[i]]``."""
+
+    unit: np.ndarray  # (sentences,)
+    cost: np.ndarray  # (units,)
+    truncated: np.ndarray  # (sentences,) bool
+    encode: Callable[[np.ndarray], np.ndarray]  # unit numbers to (n, D) embeddings
+
+
+@dataclass(frozen=True)
+class About:
+    """How sentences become vectors; it stands beside every number."""
+
+    model: str
+    pooling: str
+    max_length: int | None  # tokens; None: not known, nor is what was truncated
+    dimension: int | None = None
+
+
+class SentenceModel:
+    """Opened when it is first needed: if every sentence is in the cache, that is never."""
+
+    def __init__(self, name: str, fingerprint: str | None, load: Callable[[], Any], pooling: str | None = None) -> None:
+        self.name, self.fingerprint, self._load, self._pooling = name, fingerprint, load, pooling
+        self._model: Any = None
+
+    @property
+    def model(self) -> Any:
+        if self._model is None:
+            self._model = self._load()
+        return self._model
+
+    def about(self) -> About:
+        length = getattr(self.model, "max_seq_length", None) if _counts_tokens(self.model) else None
+        size = getattr(self.model, "get_embedding_dimension", lambda: None)()
+        return About(
+            self.name,
+            self._pooling or _pooling(self.model),
+            None if length is None else int(length),
+            None if size is None else int(size),
+        )
+
+    def prepare(self, sentences: list[str]) -> Work:
+        if _takes_tokens(self.model):
+            work = _tokenised(self.model, sentences)
+            if work is not None and _agrees(self.model, sentences, work):
+                return work
+        return _plain(self.model, sentences)
+
+
+def open_model(
+    model: Any, pooling: str | None = None, max_length: int | None = None, name: str | None = None
+) -> SentenceModel:
+    """A folder (a run's too), a hub id, or any object with ``encode(list[str])``.
+
+    ``pooling`` ("cls", "mean", "first-last") and ``max_length`` replace what a folder or hub id says. The cache knows a
+    folder by its content (weights, configuration, tokenizer), and so an object made of sentence-transformers' modules.
+    Of any other object neither code nor attributes can be hashed: it is not cached on disk, unless it has an attribute
+    ``fingerprint`` (a string) that changes with everything it computes.
+    """
+    if isinstance(model, (str, Path)):
+        folder = find_folder(model)
+        mark = _hash([*_versions(), folder_fingerprint(folder), str(pooling), str(max_length)])
+        return SentenceModel(
+            name or str(model), mark, lambda: _load(folder, pooling, max_length), _stated(folder, pooling)
+        )
+    if not callable(getattr(model, "encode", None)):
+        raise TypeError(f"A model is a folder, a hub id or an object with encode, given {type(model).__name__}.")
+    if pooling is not None or max_length is not None:
+        raise ValueError("pooling and max_length are of a folder or hub id; set them on the object itself.")
+    return SentenceModel(name or type(model).__name__, _object_fingerprint(model), lambda: model)
+
+
+def folder_fingerprint(folder: Path) -> str:
+    """Hash of the files that decide what the model in ``folder`` computes, by their names and content."""
+    digest = hashlib.blake2b(digest_size=16)
+    files = [path for path in sorted(folder.rglob("*")) if path.suffix in _OF_A_MODEL and path.is_file()]
+    for path in files:
+        inside = path.relative_to(folder)
+        if inside.parts[0].startswith(_NOT_READ):
+            continue
+        digest.update(str(inside).encode() + b"\0")
+        with path.open("rb") as file:
+            while block := file.read(1 << 22):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _load(folder: Path, pooling: str | None, max_length: int | None) -> Any:
+    if pooling is None:
+        return open_sentence_model(folder, max_length=max_length)
+    from hypersphere.encoders.text import create_text_encoder
+
+    return create_text_encoder(str(folder), pooling=pooling, max_length=max_length)
+
+
+def _stated(folder: Path, pooling: str | None) -> str | None:
+    """A folder without a pooling of its own gets the mean, which must be said."""
+    if pooling is None and not (folder / "modules.json").is_file():
+        return "mean (the folder names none)"
+    return pooling
+
+
+def _pooling(model: Any) -> str:
+    """As the model's own modules say: ``mean``, ``cls``; what follows them is named too."""
+    if not isinstance(model, torch.nn.Module) or not hasattr(model, "_modules"):
+        return "the model's own"
+    found = []
+    for module in model.children():
+        mode = getattr(module, "pooling_mode", None)
+        if mode is not None:
+            found.append(mode if isinstance(mode, str) else "+".join(mode))
+        elif found:
+            found.append(type(module).__name__.lower())
+    return ", then ".join(found) or "the model's own"
+
+
+def _versions() -> Iterator[str]:
+    """The format of the cache, and the libraries that turn weights and texts into numbers."""
+    yield FORMAT
+    for library in ("sentence-transformers", "transformers"):
+        try:
+            yield metadata.version(library)
+        except metadata.PackageNotFoundError:
+            yield ""
+
+
+def _object_fingerprint(model: Any) -> str | None:
+    if isinstance(own := getattr(model, "fingerprint", None), str):
+        return _hash([*_versions(), own])
+    if not isinstance(model, torch.nn.Module) or not _is_published(model):
+        return None
+    return _hash(chain(_versions(), _content(model)))
+
+
+def _is_published(model: torch.nn.Module) -> bool:
+    """Made of modules of known libraries only, as they are: their state and configuration say what they compute."""
+    if type(model).__module__.partition(".")[0] not in ("sentence_transformers", "hypersphere"):
+        return False
+    known = ("sentence_transformers", "hypersphere", "transformers", "torch")
+    return all(
+        type(module).__module__.partition(".")[0] in known
+        and not {"encode", "forward"} & set(vars(module))  # put in the place of the class's own
+        and not (module._forward_hooks or module._forward_pre_hooks)
+        for module in model.modules()
+    )
+
+
+def _content(model: torch.nn.Module) -> Iterator[str | bytes]:
+    """Everything of a module that decides what it computes, a piece at a time."""
+    yield f"{type(model).__module__}.{type(model).__qualname__}"
+    yield repr(model)
+    for name in ("max_seq_length", "truncate_dim", "default_prompt_name", "prompts"):
+        yield str(getattr(model, name, None))
+    module: Any
+    for module in model.modules():
+        yield f"{type(module).__module__}.{type(module).__qualname__}"
+        if hasattr(module, "get_config_dict"):
+            yield json.dumps(module.get_config_dict(), sort_keys=True, default=str)
+        if hasattr(module, "auto_model"):
+            yield str(module.auto_model.config.to_json_string())
+    backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
+    yield backend.to_str() if backend is not None else ""
+    for name, tensor in model.state_dict().items():
+        held = tensor.detach().cpu().contiguous()
+        yield f"{name} {held.dtype} {tuple(held.shape)}"
+        yield held.reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def _hash(parts: Iterable[str | bytes]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _plain(model: Any, sentences: list[str]) -> Work:
+    """Any ``encode``: a unit is a sentence, its cost its length in characters."""
+
+    def encode(units: np.ndarray) -> np.ndarray:
+        with _frozen(model):
+            return _rows(model.encode([sentences[each] for each in units]), len(units))
+
+    lengths = np.asarray([len(sentence) for sentence in sentences])
+    return Work(np.arange(len(sentences)), lengths, _cut(model, sentences), encode)
+
+
+@contextmanager
+def _frozen(model: Any) -> Iterator[None]:
+    """The model, or every module an object holds, in eval mode and without gradients; afterwards as it was."""
+    held = [model] if isinstance(model, torch.nn.Module) else getattr(model, "__dict__", {}).values()
+    with ExitStack() as stack, torch.inference_mode():
+        for module in held:
+            if isinstance(module, torch.nn.Module):
+                stack.enter_context(evaluating(module))
+        yield
+
+
+def _cut(model: Any, sentences: list[str]) -> np.ndarray:
+    """Which sentences are longer than the model takes, as far as it has a tokenizer to tell."""
+    longest = getattr(model, "max_seq_length", None)
+    if longest is None or not _counts_tokens(model):
+        return np.zeros(len(sentences), dtype=bool)
+    return np.asarray([len(ids) > longest for ids in model.tokenizer(sentences, verbose=False)["input_ids"]])
+
+
+def _counts_tokens(model: Any) -> bool:
+    """Is there a tokenizer of transformers, which can be asked how long a sentence is?"""
+    return hasattr(getattr(model, "tokenizer", None), "model_input_names")
+
+
+def _rows(embeddings: Any, wanted: int) -> np.ndarray:
+    if isinstance(embeddings, (list, tuple)) and embeddings and isinstance(embeddings[0], torch.Tensor):
+        embeddings = torch.stack(list(embeddings))
+    if isinstance(embeddings, torch.Tensor):
+        embeddings = embeddings.detach().float().cpu().numpy()
+    found = np.asarray(embeddings, dtype=np.float32)
+    if found.ndim != 2 or len(found) != wanted:
+        raise ValueError(f"encode was given {wanted} sentences and returned an array of shape {found.shape}.")
+    if not np.isfinite(found).all():
+        raise ValueError(f"encode returned {(~np.isfinite(found).all(axis=1)).sum()} rows with NaN or infinity.")
+    return found
+
+
+def _takes_tokens(model: Any) -> bool:
+    """A text model of sentence-transformers without a prompt, whose tokenizer counts and cuts as ours would."""
+    if not (isinstance(model, torch.nn.Sequential) and hasattr(model, "preprocess") and len(model)):
+        return False
+    tokenizer: Any = getattr(model, "tokenizer", None)
+    plain = getattr(model, "default_prompt_name", None) is None and getattr(model, "truncate_dim", None) is None
+    return plain and bool(getattr(tokenizer, "is_fast", False)) and tokenizer.pad_token_id is not None
+
+
+def _tokenised(model: Any, sentences: list[str]) -> Work | None:
+    tokenizer, longest = model.tokenizer, model.max_seq_length
+    names = tokenizer.model_input_names
+    ids = tokenizer(sentences, truncation=False, return_attention_mask=False, verbose=False)["input_ids"]
+    truncated = np.asarray([longest is not None and len(row) > longest for row in ids])
+    if truncated.any():
+        places = np.flatnonzero(truncated).tolist()
+        cut = tokenizer([sentences[each] for each in places], truncation=True, max_length=longest)["input_ids"]
+        for place, row in zip(places, cut, strict=True):
+            ids[place] = row
+    number: dict[tuple[int, ...], int] = {}
+    unit = np.asarray([number.setdefault(tuple(row), len(number)) for row in ids])
+    sequences = list(number)
+    budget = TOKENS_PER_BATCH.get(model.device.type, OTHER_DEVICES)
+
+    def encode(units: np.ndarray) -> np.ndarray:
+        batches = _batches(units, cost, budget)
+        with _frozen(model):
+            return np.concatenate([_forward(model, [sequences[each] for each in batch], names) for batch in batches])
+
+    cost = np.asarray([len(row) for row in sequences])
+    return Work(unit, cost, truncated, encode)
+
+
+def _batches(units: np.ndarray, cost: np.ndarray, budget: int) -> list[np.ndarray]:
+    """Units in the order given, as many at a time as fit into ``budget`` tokens once padded to the longest."""
+    found, start = [], 0
+    for end in range(1, len(units) + 1):
+        if end == len(units) or (end + 1 - start) * cost[units[start : end + 1]].max() > budget:
+            found.append(units[start:end])
+            start = end
+    return found
+
+
+def _forward(model: Any, sequences: list[tuple[int, ...]], names: list[str]) -> np.ndarray:
+    width = max(map(len, sequences))
+    ids = torch.full((len(sequences), width), model.tokenizer.pad_token_id, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    left = model.tokenizer.padding_side == "left"
+    for row, sequence in enumerate(sequences):
+        place = slice(width - len(sequence), None) if left else slice(len(sequence))
+        ids[row, place] = torch.tensor(sequence)
+        mask[row, place] = 1
+    features = {"input_ids": ids, "attention_mask": mask}
+    if "token_type_ids" in names:
+        features["token_type_ids"] = torch.zeros_like(ids)
+    moved = {name: tensor.to(model.device) for name, tensor in features.items()}
+    return _rows(model(moved)["sentence_embedding"], len(sequences))
+
+
+def _agrees(model: Any, sentences: list[str], work: Work) -> bool:
+    """Tokens in, embeddings out: is it what ``model.encode`` gives for a few sentences, short, long and cut?"""
+    order = np.argsort(work.cost[work.unit], kind="stable")
+    chosen = np.unique(order[np.linspace(0, len(order) - 1, min(8, len(order))).astype(int)])
+    with _frozen(model):
+        theirs = _rows(model.encode([sentences[each] for each in chosen]), len(chosen))
+    try:
+        ours = work.encode(work.unit[chosen])
+    except Exception:  # whatever a module of its own kind does with bare tokens: then its own encode is used
+        return False
+    scale = np.abs(theirs).max()
+    return ours.shape == theirs.shape and bool(np.abs(ours - theirs).max() <= 1e-4 * scale + 1e-12)

@@ -1,0 +1,146 @@
+"""``hypersphere evaluate`` as a user meets it."""
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from hypersphere.cli.answers import OneSentence
+from hypersphere.cli.evaluate import evaluate
+from tests.data.senteval import write_sts
+from tests.evaluation.tiny_model import write_tiny_model
+
+app = typer.Typer(cls=OneSentence, rich_markup_mode=None, pretty_exceptions_enable=False)
+app.callback()(lambda: None)
+app.command()(evaluate)
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["evaluate", *(str(word) for word in words)])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_sts(tmp_path_factory.mktemp("senteval"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_model(tmp_path_factory.mktemp("model"))
+
+
+def test_a_table_and_then_the_same_from_the_cache_as_json(
+    folder: Path, model: Path, tmp_path: Path, monkeypatch
+) -> None:
+    options = ("--sts", folder, "--tasks", "STS12,SICK-R", "--cache", tmp_path)
+    answer = run(model, *options)
+    assert answer.exit_code == 0, answer.output
+    for needed in ("pooling mean", "cosine", "at most 12 tokens", "truncated", "setting 'all'", "mean of 2"):
+        assert needed in answer.stdout
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # from the cache, no model is opened
+    again = run(model, *options, "--json")
+    assert again.exit_code == 0, again.output
+    told = json.loads(again.stdout)
+    assert f"{told['sts']['STS12']['spearman']['all']:.2f}" in answer.stdout
+    assert told["truncated"] > 0
+
+
+def test_sentences_out_and_embeddings_in(folder: Path, tmp_path: Path) -> None:
+    listed, vectors = tmp_path / "mine.jsonl", tmp_path / "mine.npz"
+    answer = run("--sts", folder, "--tasks", "STS13", "--sentences", listed)
+    assert answer.exit_code == 0 and "distinct sentences" in answer.stdout
+    number = len(listed.read_text().splitlines())
+    np.savez(vectors, embeddings=np.random.default_rng(0).normal(size=(number, 4)))
+    answer = run("--embeddings", vectors, "--sts", folder, "--tasks", "STS13", "--no-cache")
+    assert answer.exit_code == 0, answer.output
+    assert "as supplied" in answer.stdout and "truncation not known" in answer.stdout
+
+
+def test_mteb_runs_on_the_same_model_or_says_it_is_missing(model: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    answer = run(model, "--mteb", "STS22")
+    assert answer.exit_code == 2 and "which is not installed" in answer.output and answer.output.count("\n") == 1
+    stand_in = ModuleType("mteb")
+
+    def score(opened, tasks):
+        value = float(np.linalg.norm(opened.encode(["the dog"])))
+        return SimpleNamespace(
+            task_results=[SimpleNamespace(task_name=task, get_score=lambda: value) for task in tasks]
+        )
+
+    stand_in.get_tasks = lambda tasks: tasks
+    stand_in.evaluate = score
+    monkeypatch.setitem(sys.modules, "mteb", stand_in)
+    answer = run(model, "--mteb", "STS22", "--mteb", "BIOSSES", "--json")
+    assert answer.exit_code == 0, answer.output
+    from sentence_transformers import SentenceTransformer
+
+    expected = 100 * np.linalg.norm(SentenceTransformer(str(model), device="cpu").encode(["the dog"]))
+    assert json.loads(answer.stdout)["mteb"] == pytest.approx({"STS22": expected, "BIOSSES": expected})
+
+
+def test_a_probe_goes_to_the_image_half(monkeypatch, tmp_path: Path) -> None:
+    asked = {}
+
+    def evaluate_run(run, **options):
+        asked.update(run=run, **options)
+        return SimpleNamespace(to_dict=lambda: {"top1": 0.5})
+
+    stand_in = ModuleType("hypersphere.evaluation.probes")
+    stand_in.evaluate_run = evaluate_run
+    monkeypatch.setitem(sys.modules, "hypersphere.evaluation.probes", stand_in)
+    answer = run(tmp_path, "--probe", "knn", "--labels", "0.1,1", "--seeds", "2", "--json")
+    assert answer.exit_code == 0 and json.loads(answer.stdout) == {"top1": 0.5}
+    assert (asked["run"], asked["probe"], asked["labels"], asked["seeds"]) == (str(tmp_path), "knn", [0.1, 1.0], 2)
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [
+        ((), "Name a MODEL"),
+        (("{model}",), "Say what to evaluate"),
+        (("{model}", "--sts", "{tmp}/no"), "There is no folder"),
+        (("{model}", "--sts", "{tmp}"), "has no STS12"),
+        (("{model}", "--sts", "{folder}", "--tasks", "STS-B,SICKR"), "did you mean 'SICK-R'?"),
+        (("{model}", "--sts", "{folder}", "--setting", "means"), "did you mean 'mean'?"),
+        (("{tmp}", "--sts", "{folder}"), "neither config.json nor modules.json"),
+        (("{model}", "--transfer", "{folder}"), "has no MR"),
+        (("{model}", "--sts", "{folder}", "--embeddings", "x.npy"), "not both"),
+        (("--embeddings", "{tmp}/x.npy", "--sts", "{folder}"), "There is no file"),
+        (("--probe", "linear"), "Name the run"),
+        (("{tmp}", "--probe", "linear", "--labels", "half"), "--labels takes shares"),
+        (("{model}", "--stss", "{folder}"), "No such option"),
+        (("--embeddings", "x.npy", "--sts", "{folder}", "--pooling", "cls"), "--pooling cannot go with --embeddings"),
+        (("--embeddings", "x.npy", "--sts", "{folder}", "--max-length", "9"), "--max-length cannot go with"),
+        (("{tmp}", "--probe", "knn", "--sts", "{folder}", "--fast"), "--fast, --sts cannot go with --probe"),
+        (("{model}", "--sts", "{folder}", "--sentences", "{tmp}/x"), "MODEL cannot go with --sentences"),
+        (("--sts", "{folder}", "--sentences", "{tmp}/x", "--mteb", "A"), "--mteb cannot go with --sentences"),
+        (("--sts", "{folder}", "--sentences", "{tmp}/x", "--probe", "knn"), "--probe cannot go with --sentences"),
+        (("{model}", "--sts", "{folder}", "--tasks", " , "), "--tasks names no task"),
+        (("{model}", "--sts", "{folder}", "--cache", "{tmp}", "--no-cache"), "--cache cannot go with --no-cache"),
+        (("{model}", "--sts", "{folder}", "--seeds", "4"), "--seeds has no effect without --probe"),
+        (("{model}", "--sts", "{folder}", "--fast"), "--fast has no effect without --transfer"),
+        (("{model}", "--transfer", "{folder}", "--setting", "mean"), "--setting has no effect without --sts"),
+        (("{model}", "--mteb", "A", "--tasks", "MR"), "--tasks has no effect without --sts or --transfer"),
+        (("{model}", "--sts", "{folder}", "--max-length", "65"), "at most 64 tokens"),
+    ],
+)
+def test_bad_input_is_answered_in_one_sentence(words, sentence: str, folder: Path, model: Path, tmp_path: Path) -> None:
+    answer = run(*(word.format(model=model, folder=folder, tmp=tmp_path) for word in words))
+    assert answer.exit_code == 2, answer.output
+    assert sentence in answer.output
+    assert len(answer.output.strip().splitlines()) == 1
+
+
+def test_an_error_without_words_is_named(model: Path, folder: Path, monkeypatch) -> None:
+    def fail(**_: object) -> None:
+        raise ValueError
+
+    monkeypatch.setattr("hypersphere.evaluation.sentences.evaluate_sentences", fail)
+    answer = run(model, "--sts", folder)
+    assert answer.exit_code == 2 and answer.output.strip().splitlines()[-1] == "ValueError."

@@ -1,0 +1,442 @@
+"""Image sets: every official format is read as it was written, and nothing that is cut off is accepted."""
+
+import gzip
+import io
+import json
+import pickle
+import struct
+import tarfile
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from hypersphere.data import image_files
+from hypersphere.data.images import ImageSet, label_fraction, load_images
+
+
+def random_images(count, channels, side, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (count, channels, side, side), dtype=np.uint8)
+
+
+# ---- digits and fractions ----
+
+
+def test_digits_are_scikit_learns_in_two_disjoint_parts():
+    from sklearn.datasets import load_digits
+
+    train, test = load_images("digits"), load_images("digits", "test")
+    assert train.images.shape[1:] == (1, 8, 8)
+    ours = torch.cat([train.images, test.images]).flatten(1).double() * 16 / 255
+    ours = sorted(map(tuple, ours.round().int().tolist()))
+    assert ours == sorted(map(tuple, load_digits().data.astype(int).tolist()))
+    share = test.labels.bincount() / (train.labels.bincount() + test.labels.bincount())
+    assert torch.allclose(share, torch.full((10,), 0.2), atol=0.005)
+    assert torch.equal(load_images("digits").labels, train.labels)
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.5, 1.0])
+def test_a_fraction_of_labels_is_that_of_every_class(fraction):
+    labels = torch.tensor([0] * 30 + [1] * 50 + [2] * 100)[torch.randperm(180, generator=torch.manual_seed(0))]
+    kept = label_fraction(labels, fraction, seed=1)
+    assert kept[kept >= 0].bincount().tolist() == [round(fraction * count) for count in (30, 50, 100)]
+    assert torch.equal(kept[kept >= 0], labels[kept >= 0])
+    assert torch.equal(kept, label_fraction(labels, fraction, seed=1))
+    if fraction < 1:
+        assert not torch.equal(kept, label_fraction(labels, fraction, seed=2))
+
+
+def test_smaller_fractions_of_one_seed_are_part_of_larger_ones():
+    labels = load_images("digits").labels
+    tenth, half = (label_fraction(labels, fraction, seed=7) >= 0 for fraction in (0.1, 0.5))
+    assert (half | ~tenth).all()
+
+
+def test_rare_classes_keep_one_label_and_unlabelled_rows_stay_so():
+    labels = torch.tensor([0, 0, 1, -1, -1])
+    assert label_fraction(labels, 0.1, seed=0)[2:].tolist() == [1, -1, -1]
+    assert (label_fraction(labels, 0.0, seed=0) == -1).all()
+    with pytest.raises(ValueError, match=r"from 0 to 1, not 1\.5"):
+        label_fraction(labels, 1.5, seed=0)
+
+
+# ---- idx ----
+
+
+def write_idx(folder, images, labels, start="train", packed=False, cut=0):
+    count, _, side, _ = images.shape
+    files = {
+        f"{start}-images-idx3-ubyte": struct.pack(">4B3I", 0, 0, 8, 3, count, side, side) + images.tobytes(),
+        f"{start}-labels-idx1-ubyte": struct.pack(">4BI", 0, 0, 8, 1, len(labels)) + bytes(labels),
+    }
+    for name, data in files.items():
+        data = data[: len(data) - cut]
+        (folder / (f"{name}.gz" if packed else name)).write_bytes(gzip.compress(data) if packed else data)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_idx_files_are_read_as_written(tmp_path, packed):
+    images = random_images(6, 1, 5)
+    write_idx(tmp_path, images, [0, 1, 2, 2, 1, 0], packed=packed)
+    write_idx(tmp_path, images[:2], [2, 0], start="t10k", packed=packed)
+    found = load_images(str(tmp_path))
+    assert torch.equal(found.images, torch.from_numpy(images))
+    assert found.labels.tolist() == [0, 1, 2, 2, 1, 0] and found.classes == ("0", "1", "2")
+    assert load_images(str(tmp_path), "test").labels.tolist() == [2, 0]
+
+
+def test_fashion_has_names(tmp_path):
+    folder = tmp_path / "fashion-mnist"
+    folder.mkdir()
+    write_idx(folder, random_images(10, 1, 4), list(range(10)))
+    assert load_images(str(folder)).classes[9] == "Ankle boot"
+
+
+def test_cut_idx_is_refused_with_the_numbers(tmp_path):
+    write_idx(tmp_path, random_images(6, 1, 5), [0] * 6, cut=3)
+    with pytest.raises(ValueError, match=r"promises 6×5×5 and so 166 bytes, but has 163"):
+        load_images(str(tmp_path))
+
+
+def test_half_a_gzip_is_refused(tmp_path):
+    write_idx(tmp_path, random_images(6, 1, 20), [0] * 6, packed=True)
+    file = tmp_path / "train-images-idx3-ubyte.gz"
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(ValueError, match="of 1000 bytes is damaged or not whole"):
+        load_images(str(tmp_path))
+
+
+def test_idx_with_other_labels_or_none_is_refused(tmp_path):
+    write_idx(tmp_path, random_images(6, 1, 5), [0] * 5)
+    with pytest.raises(ValueError, match="6 images but 5 labels"):
+        load_images(str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="has no t10k-images-idx3-ubyte"):
+        load_images(str(tmp_path), "test")
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(b"<!doctype html> not found, and more")
+    with pytest.raises(ValueError, match="does not begin as an idx file"):
+        load_images(str(tmp_path))
+
+
+# ---- CIFAR ----
+
+
+@pytest.fixture
+def small_cifar(monkeypatch):
+    monkeypatch.setattr(image_files, "CIFAR_ROWS", {"data_batch": 4, "test_batch": 4, "train": 4, "test": 4})
+
+
+def cifar10(seed=0):
+    """The six files of CIFAR-10's binary version, with four rows each, and what is in them."""
+    files, images, labels = {}, {}, {}
+    for place, name in enumerate([*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]):
+        images[name], labels[name] = random_images(4, 3, 32, seed + place), [(place + row) % 10 for row in range(4)]
+        rows = (bytes([label]) + image.tobytes() for label, image in zip(labels[name], images[name], strict=True))
+        files[f"{name}.bin"] = b"".join(rows)
+    files["batches.meta.txt"] = "\n".join(image_files.CIFAR10).encode() + b"\n\n"
+    return files, images, labels
+
+
+def write_files(folder, files):
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+
+
+def write_archive(path, files, inside):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(f"{inside}/{name}")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+
+
+@pytest.mark.parametrize("form", ["folder", "unpacked archive", "archive"])
+def test_cifar10_binary_is_read_as_written(tmp_path, small_cifar, form):
+    files, images, labels = cifar10()
+    source = tmp_path
+    if form == "folder":
+        write_files(tmp_path, files)
+    elif form == "unpacked archive":
+        (tmp_path / "cifar-10-batches-bin").mkdir()
+        write_files(tmp_path / "cifar-10-batches-bin", files)
+    else:
+        source = tmp_path / "cifar-10-binary.tar.gz"
+        write_archive(source, files, "cifar-10-batches-bin")
+    train, test = load_images(str(source)), load_images(str(source), "test")
+    names = [f"data_batch_{number}" for number in range(1, 6)]
+    assert torch.equal(train.images, torch.from_numpy(np.concatenate([images[name] for name in names])))
+    assert train.labels.tolist() == [label for name in names for label in labels[name]]
+    assert torch.equal(test.images, torch.from_numpy(images["test_batch"]))
+    assert train.classes == image_files.CIFAR10 and train.name == "cifar10"
+
+
+def test_cifar100_binary_has_fine_labels(tmp_path, small_cifar):
+    images, fine = random_images(4, 3, 32), [99, 0, 57, 3]
+    rows = b"".join(bytes([19, label]) + image.tobytes() for label, image in zip(fine, images, strict=True))
+    write_archive(tmp_path / "c.tar.gz", {"train.bin": rows, "test.bin": rows}, "cifar-100-binary")
+    found = load_images(str(tmp_path / "c.tar.gz"), "test")
+    assert found.labels.tolist() == fine and torch.equal(found.images, torch.from_numpy(images))
+    assert len(found.classes) == 100
+
+
+@pytest.mark.parametrize("length", [3 * 3073, 4 * 3073 - 1])
+def test_cut_cifar_is_refused_even_between_rows(tmp_path, small_cifar, length):
+    files, _, _ = cifar10()
+    files["data_batch_3.bin"] = files["data_batch_3.bin"][:length]
+    write_files(tmp_path, files)
+    with pytest.raises(ValueError, match=rf"data_batch_3.bin has {length} bytes.*4 rows of 3073 bytes, 12292 in all"):
+        load_images(str(tmp_path))
+
+
+def test_cifar_without_one_of_its_files_is_refused(tmp_path, small_cifar):
+    files, _, _ = cifar10()
+    del files["data_batch_2.bin"], files["data_batch_5.bin"]
+    write_files(tmp_path, files)
+    with pytest.raises(FileNotFoundError, match=r"lacks data_batch_2.bin, data_batch_5.bin"):
+        load_images(str(tmp_path))
+
+
+def test_half_an_archive_is_refused(tmp_path, small_cifar):
+    path = tmp_path / "cifar-10-binary.tar.gz"
+    write_archive(path, cifar10()[0], "cifar-10-batches-bin")
+    whole = path.read_bytes()
+    for share in (0.5, 0.01):
+        path.write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(ValueError, match=r"not whole|not a tar archive"):
+            load_images(str(path))
+    path.write_bytes(whole[:-8] + bytes(8))  # gzip's checksum and length
+    with pytest.raises(ValueError, match="damaged or not whole: CRC check failed"):
+        load_images(str(path))
+
+
+class Trap:
+    """Were it unpickled, it would leave a file behind."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+@pytest.mark.parametrize("form", ["folder", "archive", "hundred"])
+def test_pickled_cifar_is_refused_and_never_run(tmp_path, form):
+    sprung = tmp_path / "sprung"
+    folder = tmp_path / "data"
+    folder.mkdir()
+    trap = pickle.dumps(Trap(sprung))
+    files = {"data_batch_1": trap, "batches.meta": trap, "test_batch": trap}
+    if form == "hundred":
+        files = {"meta": trap, "train": trap, "test": trap}
+    source = folder
+    if form == "archive":
+        source = tmp_path / "cifar-10-python.tar.gz"
+        write_archive(source, files, "cifar-10-batches-py")
+    else:
+        write_files(folder, files)
+    with pytest.raises(ValueError, match=r"pickled.*take the binary version \(cifar-10-binary.tar.gz"):
+        load_images(str(source))
+    assert not sprung.exists()
+
+
+def test_official_row_counts_are_the_published_ones():
+    """50,000 training and 10,000 test images, in five files and one or in one and one."""
+    rows = image_files.CIFAR_ROWS
+    assert (5 * rows["data_batch"], rows["test_batch"], rows["train"], rows["test"]) == (50_000, 10_000, 50_000, 10_000)
+
+
+# ---- strips ----
+
+
+def write_strip(path, images):
+    count, channels, side, _ = images.shape
+    Image.fromarray(images.transpose(0, 2, 3, 1).reshape(count, side * side, channels)).save(path)
+
+
+def test_strips_have_an_image_in_each_row(tmp_path):
+    images = random_images(7, 3, 6)
+    write_strip(tmp_path / "data_batch_1.png", images[:4])
+    write_strip(tmp_path / "data_batch_2.png", images[4:])
+    (tmp_path / "train_lables.json").write_text(json.dumps([3, 1, 4, 1, 5, 9, 2]))
+    found = load_images(str(tmp_path))
+    assert torch.equal(found.images, torch.from_numpy(images)) and found.labels.tolist() == [3, 1, 4, 1, 5, 9, 2]
+    assert found.classes[3] == "cat"
+    with pytest.raises(FileNotFoundError, match=r"lacks test_batch.png"):
+        load_images(str(tmp_path), "test")
+
+
+def test_the_tenth_strip_comes_after_the_ninth(tmp_path):
+    images = random_images(11, 3, 6)
+    for number in range(11):
+        write_strip(tmp_path / f"data_batch_{number + 1}.png", images[number : number + 1])
+    (tmp_path / "train_labels.json").write_text(json.dumps([0] * 11))
+    assert torch.equal(load_images(str(tmp_path)).images, torch.from_numpy(images))
+
+
+def test_a_picture_far_too_large_is_refused(tmp_path, monkeypatch):
+    write_pictures(tmp_path, random_images(2, 3, 40), ["a", "b"])
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(ValueError, match=r"00\.png of \d+ bytes is refused: .*1600 pixels"):
+        load_images(str(tmp_path))
+
+
+def test_strips_with_other_labels_or_cut_are_refused(tmp_path):
+    images = random_images(5, 3, 16)
+    strip = tmp_path / "test_batch.png"
+    write_strip(strip, images)
+    (tmp_path / "test_lables.json").write_text("[1, 2, 3, 4]")
+    with pytest.raises(ValueError, match=r"has 4 labels but test_batch.png have 5 rows"):
+        load_images(str(tmp_path), "test")
+    (tmp_path / "test_lables.json").write_text('[1, 2, 3, 4, "5"]')
+    with pytest.raises(ValueError, match="not a list of whole numbers"):
+        load_images(str(tmp_path), "test")
+    (tmp_path / "test_lables.json").write_text("[1, 2, 3, 4, 5]")
+    strip.write_bytes(strip.read_bytes()[:2000])
+    with pytest.raises(ValueError, match=r"test_batch.png of 2000 bytes is not a whole picture"):
+        load_images(str(tmp_path), "test")
+
+
+# ---- folders and datasets ----
+
+
+def write_pictures(root, images, classes):
+    for number, (image, name) in enumerate(zip(images, classes, strict=True)):
+        (root / name).mkdir(parents=True, exist_ok=True)
+        pixels = image[0] if len(image) == 1 else image.transpose(1, 2, 0)
+        Image.fromarray(pixels).save(root / name / f"{number:02}.png")
+
+
+def test_a_folder_for_each_class_within_train_and_test(tmp_path):
+    images = random_images(5, 3, 6)
+    write_pictures(tmp_path / "train", images[:3], ["bird", "cat", "dog"])
+    write_pictures(tmp_path / "test", images[3:], ["cat", "dog"])
+    found = load_images(str(tmp_path), "test")
+    assert torch.equal(found.images, torch.from_numpy(images[3:])) and found.classes == ("bird", "cat", "dog")
+    assert found.labels.tolist() == [1, 2]
+    write_pictures(tmp_path / "test", images[:1], ["emu"])
+    with pytest.raises(ValueError, match="the class 'emu', which"):
+        load_images(str(tmp_path))
+
+
+def test_a_folder_without_parts_is_cut_the_same_way_every_time(tmp_path):
+    images = random_images(20, 1, 6)
+    write_pictures(tmp_path, images, ["a", "b"] * 10)
+    train, test = load_images(str(tmp_path)), load_images(str(tmp_path), "test")
+    assert train.images.shape == (16, 1, 6, 6) and test.labels.tolist() == [0, 0, 1, 1]
+    together = torch.cat([train.images, test.images]).flatten(1).tolist()
+    assert sorted(together) == sorted(torch.from_numpy(images).flatten(1).tolist())
+
+
+def test_one_coloured_picture_makes_both_parts_coloured(tmp_path):
+    write_pictures(tmp_path / "train", random_images(2, 3, 6), ["a", "b"])
+    grey = random_images(2, 1, 6)
+    write_pictures(tmp_path / "test", grey, ["a", "b"])
+    found = load_images(str(tmp_path), "test")
+    assert torch.equal(found.images, torch.from_numpy(grey).expand(-1, 3, -1, -1))
+
+
+def test_pictures_of_several_sizes_need_a_size(tmp_path):
+    write_pictures(tmp_path, random_images(6, 3, 6), ["a"] * 6)
+    Image.new("RGB", (20, 12), (10, 200, 30)).save(tmp_path / "a" / "wide.png")
+    with pytest.raises(ValueError, match=r"several sizes, 6×6 and 20×12 \(.*wide.png\)"):
+        load_images(str(tmp_path))
+    found = torch.cat([load_images(str(tmp_path), split, size=8).images for split in ("train", "test")])
+    assert found.shape == (7, 3, 8, 8)
+    plain = (found == torch.tensor([10, 200, 30], dtype=torch.uint8).view(3, 1, 1)).flatten(1).all(dim=1)
+    assert plain.sum() == 1
+
+
+def test_a_damaged_or_deep_picture_is_refused(tmp_path):
+    write_pictures(tmp_path, random_images(6, 3, 6), ["a"] * 6)
+    file = tmp_path / "a" / "00.png"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:70])
+    with pytest.raises(ValueError, match=r"00.png of 70 bytes is not a whole picture"):
+        load_images(str(tmp_path))
+    Image.fromarray(np.zeros((6, 6), dtype=np.uint16)).save(file)
+    with pytest.raises(ValueError, match="more than 8 bits"):
+        load_images(str(tmp_path))
+
+
+def dataset_of(images, labels, names):
+    import datasets
+
+    features = datasets.Features({"img": datasets.Image(), "kind": datasets.ClassLabel(names=names)})
+    rows = {"img": [Image.fromarray(image.transpose(1, 2, 0)) for image in images], "kind": labels}
+    return datasets.Dataset.from_dict(rows, features=features)
+
+
+def test_a_saved_dataset_is_read_as_written(tmp_path):
+    import datasets
+
+    images = random_images(6, 3, 6)
+    names = ["no", "yes"]
+    parts = {"train": dataset_of(images[:4], [0, 1, 1, 0], names), "test": dataset_of(images[4:], [1, 0], names)}
+    datasets.DatasetDict(parts).save_to_disk(tmp_path / "both")
+    found = load_images(str(tmp_path / "both"), "test")
+    assert torch.equal(found.images, torch.from_numpy(images[4:])) and found.labels.tolist() == [1, 0]
+    assert found.classes == ("no", "yes")
+    dataset_of(random_images(20, 3, 6), [0, 1] * 10, ["no", "yes"]).save_to_disk(tmp_path / "one")
+    assert len(load_images(str(tmp_path / "one"))) == 16 and len(load_images(str(tmp_path / "one"), "test")) == 4
+
+
+def test_a_dataset_by_its_id_is_asked_of_the_library(monkeypatch):
+    import datasets
+
+    images = random_images(5, 3, 6)
+    asked = []
+
+    def load_dataset(name, configuration):
+        asked.append((name, configuration))
+        return {
+            "train": dataset_of(images[:3], [0, 1, 0], ["a", "b"]),
+            "validation": dataset_of(images[3:], [1, 0], ["a", "b"]),
+        }
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    found = load_images("hf:owner/name:plain", "test")
+    assert asked == [("owner/name", "plain")] and torch.equal(found.images, torch.from_numpy(images[3:]))
+
+
+def test_a_dataset_that_cannot_be_loaded_or_has_no_images_says_so(monkeypatch):
+    import datasets
+
+    def absent(*name):
+        raise ConnectionError("no network,\nno copy")
+
+    monkeypatch.setattr(datasets, "load_dataset", absent)
+    with pytest.raises(ValueError, match=r"the dataset 'nobody/nothing' could not be loaded: no network, no copy"):
+        load_images("hf:nobody/nothing")
+    texts = {"train": datasets.Dataset.from_dict({"text": ["a"], "score": [1]})}
+    monkeypatch.setattr(datasets, "load_dataset", lambda *name: texts)
+    with pytest.raises(ValueError, match=r"has no images among its columns \(text, score\)"):
+        load_images("hf:owner/texts")
+
+
+# ---- bad input ----
+
+
+def test_what_is_not_there_or_not_known_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no image set 'digit': say 'digits'"):
+        load_images("digit")
+    with pytest.raises(ValueError, match="split must be 'train' or 'test', not 'dev'"):
+        load_images("digits", "dev")
+    with pytest.raises(ValueError, match="none of the image sets known here"):
+        load_images(str(tmp_path))
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(ValueError, match="not a tar archive"):
+        load_images(str(tmp_path / "notes.txt"))
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "message"),
+    [
+        (torch.zeros(2, 1, 4, 4), torch.zeros(2).long(), "must be bytes"),
+        (torch.zeros(2, 1, 4, 4).byte(), torch.zeros(3).long(), "has 2 images, but labels"),
+        (torch.zeros(2, 1, 4, 4).byte(), torch.tensor([0, 2]), "go from 0 to 2, but there are 2 classes"),
+        (torch.zeros(0, 1, 4, 4).byte(), torch.zeros(0).long(), "has no images"),
+    ],
+)
+def test_an_image_set_that_does_not_fit_together_is_refused(images, labels, message):
+    with pytest.raises(ValueError, match=message):
+        ImageSet(images, labels, ("a", "b"), "toy")

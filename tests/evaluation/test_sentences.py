@@ -1,0 +1,163 @@
+"""The whole evaluation on made-up sets: what is scored, what is said beside it, and what a second run does."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from hypersphere.data.sts import load_sts_year
+from hypersphere.data.transfer import load_transfer
+from hypersphere.evaluation import evaluate_sentences, list_sentences
+from hypersphere.evaluation import sentences as whole
+from hypersphere.evaluation.classifier import FAST
+from hypersphere.evaluation.transfer import Labelled, cross_validate
+from tests.data.senteval import NOUNS, VERBS, write_sts, write_transfer
+from tests.evaluation.tiny_model import write_tiny_model
+
+
+class Words:
+    """Counts of words, which is a sentence encoder of sorts."""
+
+    fingerprint = "words"
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        self.given += texts
+        words = [*NOUNS, *VERBS, "the", "sky"]
+        return np.asarray(
+            [[1.0, *(text.split().count(word) * (1 + at / 9) for at, word in enumerate(words))] for text in texts]
+        )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("senteval")
+    return write_transfer(write_sts(root))
+
+
+def test_a_year_is_scored_over_all_its_pairs(folder: Path) -> None:
+    found = evaluate_sentences(Words(), sts=folder, tasks=["STS13", "SICK-R"], cache=None)
+    similar, gold, each = [], [], []
+    for part in load_sts_year(folder, "STS13"):
+        u, v = Words().encode(part.first), Words().encode(part.second)
+        own = [
+            a @ b / np.sqrt((a @ a) * (b @ b)) for a, b in zip(u.astype(np.float32), v.astype(np.float32), strict=True)
+        ]
+        each.append(scipy.stats.spearmanr(np.round(own, 6), part.scores).statistic)
+        similar += own
+        gold += part.scores.tolist()
+    score = found.sts["STS13"]
+    assert score.pairs == 1500
+    assert score.spearman["all"] == pytest.approx(
+        100 * scipy.stats.spearmanr(np.round(similar, 6), gold).statistic, abs=0.05
+    )
+    assert score.spearman["mean"] == pytest.approx(100 * np.mean(each), abs=0.05)
+    assert score.pearson["all"] == pytest.approx(100 * scipy.stats.pearsonr(similar, gold).statistic, abs=1e-3)
+    assert found.average() == pytest.approx((score.spearman["all"] + found.sts["SICK-R"].spearman["all"]) / 2)
+
+
+def test_the_table_names_what_the_numbers_depend_on(folder: Path) -> None:
+    found = evaluate_sentences(Words(), sts=folder, tasks=["STS16"], setting="wmean", cache=None)
+    words = str(found)
+    for needed in ("Words", "pooling", "cosine", "'wmean'", "truncation not known", "1186", "mean of 1"):
+        assert needed in words
+    assert f"{found.sts['STS16'].spearman['wmean']:.2f}" in words
+    told = json.loads(json.dumps(found.to_dict()))
+    assert told["setting"] == "wmean" and set(told["sts"]["STS16"]["spearman"]) == {"all", "mean", "wmean"}
+    assert len(told["sts"]["STS16"]["parts"]) == 5
+
+
+def test_similarity_and_transfer_from_one_pass_and_then_from_the_cache(
+    folder: Path, tmp_path: Path, monkeypatch
+) -> None:
+    options = {"sts": folder, "transfer": folder, "tasks": ["STS-B", "CR", "MRPC"], "fast": True, "cache": tmp_path}
+    model = Words()
+    first = evaluate_sentences(model, **options)
+    assert len(model.given) == len(set(model.given)) == first.sentences
+    rows = load_transfer(folder, ["CR"])["CR"].train
+    alone = cross_validate(Labelled.of(Words().encode(rows.texts).astype(np.float32), rows.labels), 2, FAST)
+    assert first.transfer["CR"] == alone
+    assert first.transfer["MRPC"].f1 is not None
+    assert "fast mode" in str(first)
+
+    def never(*_: object) -> None:
+        raise AssertionError("classified again")
+
+    for name in ("cross_validate", "train_and_test", "train_dev_test"):
+        monkeypatch.setattr(whole, name, never)
+    again = Words()
+    second = evaluate_sentences(again, **options)
+    assert again.given == [] and second == first
+    with pytest.raises(AssertionError, match="classified again"):  # another protocol is another score
+        evaluate_sentences(again, **{**options, "fast": False, "tasks": ["CR"]})
+
+
+def test_a_damaged_score_is_computed_again(folder: Path, tmp_path: Path) -> None:
+    options = {"transfer": folder, "tasks": ["MRPC"], "fast": True, "cache": tmp_path}
+    first = evaluate_sentences(Words(), **options)
+    (path,) = (tmp_path / "transfer").glob("*.json")
+    path.write_text('{"accuracy": 100')
+    assert evaluate_sentences(Words(), **options) == first
+
+
+def test_supplied_embeddings_give_the_models_numbers(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.npy"
+    number = list_sentences(tmp_path / "mine.jsonl", folder, folder, ["STS12", "CR"])
+    texts = [json.loads(line) for line in (tmp_path / "mine.jsonl").read_text().splitlines()]
+    assert len(texts) == number
+    np.save(path, Words().encode(texts))
+    options = {"sts": folder, "transfer": folder, "fast": True, "cache": None, "tasks": ["STS12", "CR"]}
+    given = evaluate_sentences(embeddings=path, **options)
+    own = evaluate_sentences(Words(), **options)
+    assert given.sts["STS12"].spearman == own.sts["STS12"].spearman and given.transfer == own.transfer
+    with pytest.raises(ValueError, match=r"has no embedding for \d+ of the sentences, such as '"):
+        evaluate_sentences(embeddings=path, sts=folder, cache=None)
+
+
+def test_a_collapsed_encoder_has_no_correlation(folder: Path) -> None:
+    class Constant:
+        def encode(self, texts: list[str]) -> np.ndarray:
+            return np.ones((len(texts), 3))
+
+    found = evaluate_sentences(Constant(), sts=folder, tasks=["STS-B"])
+    assert np.isnan(found.average()) and "nan" in str(found)
+    assert found.to_dict()["sts"]["STS-B"]["spearman"]["all"] is None
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_wrong_requests_are_answered_in_a_sentence(folder: Path) -> None:
+    with pytest.raises(ValueError, match="a model to evaluate, or embeddings"):
+        evaluate_sentences(sts=folder)
+    with pytest.raises(ValueError, match="did you mean 'wmean'"):
+        evaluate_sentences(Words(), sts=folder, setting="wmeans")
+    with pytest.raises(ValueError, match="MR needs the folder of the transfer sets"):
+        evaluate_sentences(Words(), sts=folder, tasks=["MR"])
+    with pytest.raises(ValueError, match="no task 'STS17'"):
+        evaluate_sentences(Words(), sts=folder, tasks=["STS17"])
+    with pytest.raises(ValueError, match="the folder of the STS sets"):
+        evaluate_sentences(Words())
+    with pytest.raises(ValueError, match="list of tasks is empty"):
+        evaluate_sentences(Words(), sts=folder, tasks=[])
+    for option in ({"pooling": "cls"}, {"max_length": 9}):
+        with pytest.raises(ValueError, match="embeddings made elsewhere have theirs"):
+            evaluate_sentences(embeddings="x.npy", sts=folder, **option)
+
+
+def test_scores_are_those_of_sentence_transformers_own_evaluator(folder: Path, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+
+    path = write_tiny_model(tmp_path)
+    found = evaluate_sentences(path, sts=folder, tasks=["STS14"], cache=None).sts["STS14"]
+    parts = load_sts_year(folder, "STS14")
+    first, second, gold = (
+        [each for part in parts for each in getattr(part, side)] for side in ("first", "second", "scores")
+    )
+    judge = EmbeddingSimilarityEvaluator(first, second, [float(each) for each in gold], write_csv=False)
+    theirs = judge(SentenceTransformer(str(path), device="cpu"))
+    assert found.spearman["all"] == pytest.approx(100 * theirs["spearman_cosine"], abs=0.01)
+    assert found.pearson["all"] == pytest.approx(100 * theirs["pearson_cosine"], abs=0.01)
