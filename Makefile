@@ -13,7 +13,7 @@ test: lint types imports
 	$(BIN)/python -m pytest -q
 
 demo: venv
-	$(BIN)/python -m hypersphere.studies.free_points
+	$(BIN)/python -m hypersphere.studies.digits
 
 venv: $(INSTALLED)
 

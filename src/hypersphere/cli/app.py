@@ -9,13 +9,17 @@ import typer
 from hypersphere import __version__
 from hypersphere.cli.answers import OneSentence
 from hypersphere.cli.benchmark import benchmark_objectives
+from hypersphere.cli.benchmark_training import benchmark_training
+from hypersphere.cli.diagnose import diagnose
 from hypersphere.cli.dissect import dissect
+from hypersphere.cli.evaluate import evaluate
 from hypersphere.cli.objectives import objectives
 from hypersphere.cli.reproduce import reproduce
+from hypersphere.cli.train import recipes, train
 
 app = typer.Typer(
     cls=OneSentence,
-    help="Objectives on the unit hypersphere: what there is, and how fast it is.",
+    help="Objectives on the unit hypersphere: train with any of them, see what it did and why, compare it fairly.",
     epilog="Example: hypersphere objectives infonce",
     add_completion=False,
     rich_markup_mode=None,  # plain help: it reads well at 80 columns and in a pipe
@@ -38,6 +42,10 @@ def start(
 app.command(epilog="Example: hypersphere objectives met")(objectives)
 app.command(epilog="Example: hypersphere dissect infonce met temperature=0.1")(dissect)
 app.command(epilog="Example: hypersphere reproduce li2024/fig2 --quick")(reproduce)
+app.command(epilog="Example: hypersphere diagnose embeddings.npy --page health.html")(diagnose)
+app.command(epilog="Example: hypersphere evaluate MODEL --sts SentEval/data/downstream")(evaluate)
+app.command(epilog="Example: hypersphere train digits objective=met steps=100")(train)
+app.command(epilog="Example: hypersphere recipes")(recipes)
 
 benchmark = typer.Typer(
     help="Speed and memory beside the limit, the plain form and the peers.",
@@ -57,3 +65,6 @@ benchmark.command(
     "objectives",
     epilog="Example: hypersphere benchmark objectives --only infonce --only met --sizes 64,256,1024 --out bench",
 )(benchmark_objectives)
+benchmark.command("training", epilog="Example: hypersphere benchmark training bert-base-uncased wiki1m_for_simcse.txt")(
+    benchmark_training
+)

@@ -1,0 +1,38 @@
+"""``hypersphere benchmark training``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hypersphere.cli.answers import console, refuse
+
+
+def benchmark_training(
+    model: Annotated[str, typer.Argument(help="A Hugging Face encoder: hub id or folder.")],
+    text: Annotated[str, typer.Argument(help="Sentences, one a line.")],
+    batch: Annotated[int, typer.Option(min=2, help="Sentences in a batch.")] = 64,
+    steps: Annotated[int, typer.Option(min=6, help="Steps of a turn; the first few are not timed.")] = 20,
+    repeats: Annotated[int, typer.Option(min=1, help="Turns of each contender, taken alternately.")] = 3,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each process.")] = 2,
+    cache: Annotated[bool, typer.Option("--cache", help="Both with a gradient cache.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for training.json and training.md.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The result for machines.")] = False,
+) -> None:
+    """Sentences per second and memory beside sentence-transformers' trainer, on the same text."""
+    from hypersphere.studies.benchmark.training import Setting, measure, page, write
+
+    if not Path(text).expanduser().is_file():
+        refuse(f"there is no text file {text}.")
+    setting = Setting(model, str(Path(text).expanduser()), batch, steps, threads=threads, cache=cache)
+    screen = console(stderr=True)
+    try:
+        found = measure(setting, repeats, screen.print)
+    except ValueError as error:
+        refuse(f"{error}.")
+    typer.echo(json.dumps(found) if as_json else page(found))
+    if out is not None:
+        typer.echo(f"Written: {write(found, out)}", err=as_json)

@@ -1,0 +1,203 @@
+"""A training run drawn: everything its monitor measured against the step, and where something went wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypersphere.figures.anatomy import ALIGNMENT, INK, NEUTRAL, SOFT, UNIFORMITY, frame, heading, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Record = dict[str, Any]
+TROUBLE = "#b3261e"
+LINES = {"training": "-", "held_out": (0, (4, 1.6))}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A number of the records; ``spread`` is the half width of a band, ``band`` its lower and upper end."""
+
+    name: str
+    label: str
+    colour: str
+    spread: str = ""
+    band: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class CurvePanel:
+    title: str
+    curves: tuple[Curve, ...]
+    limits: tuple[float, float] | None = None
+    logarithmic: bool = False
+
+
+PANELS = (
+    CurvePanel("Objective", (Curve("objective", "as trained", ALIGNMENT),)),
+    CurvePanel("InfoNCE, τ = 0.05", (Curve("infonce", "InfoNCE", ALIGNMENT),)),
+    CurvePanel(
+        "Alignment and uniformity",
+        (Curve("alignment", "alignment", ALIGNMENT), Curve("uniformity", "uniformity", UNIFORMITY)),
+    ),
+    CurvePanel(
+        "Cosines, mean ± standard deviation",
+        (
+            Curve("positive_cosine", "positives", ALIGNMENT, spread="positive_spread"),
+            Curve("negative_cosine", "negatives", UNIFORMITY, spread="negative_spread"),
+        ),
+    ),
+    CurvePanel(
+        "Gap, 10 to 90 % of the anchors",
+        (
+            Curve("gap", "$d_{ij}$, to their mean, in distance", ALIGNMENT, band=("gap_10", "gap_90")),
+            Curve("hardest_gap", "to the hardest, in cosine", UNIFORMITY, band=("hardest_gap_10", "hardest_gap_90")),
+        ),
+    ),
+    CurvePanel(
+        "Anatomy of the gradient",
+        (
+            Curve("with_gradient", "anchors with gradient", ALIGNMENT),
+            Curve("hardest_weight", "weight of the hardest", UNIFORMITY),
+            Curve("lemma1", "meeting Lemma 1", NEUTRAL),
+        ),
+        limits=(-0.04, 1.04),
+    ),
+    CurvePanel("Ratio, median", (Curve("ratio", "ratio", ALIGNMENT),)),
+    CurvePanel(
+        "Dimensions in use",
+        (
+            Curve("effective_rank", "effective rank", ALIGNMENT),
+            Curve("participation", "carrying the variance", UNIFORMITY),
+        ),
+    ),
+    CurvePanel("Total variance", (Curve("total_variance", "total variance", ALIGNMENT),), limits=(-0.04, 1.04)),
+    CurvePanel(
+        "Lengths",
+        (Curve("embedding_norm", "embeddings", ALIGNMENT), Curve("gradient_norm", "gradient", NEUTRAL)),
+        logarithmic=True,
+    ),
+)
+
+
+def draw_run(records: Sequence[Record], title: str = "A training run", columns: int = 5) -> Figure:
+    """Ten panels from the lines of a metrics.jsonl: training solid, held-out dashed, verdicts marked where they begin.
+
+    A number that was never measured, or has no meaning for the objective, leaves its panel out.
+    """
+    if not records:
+        raise ValueError("there is nothing to draw: the run has no measurement yet")
+    panels = [panel for panel in PANELS if any(_points(records, curve, s) for curve in panel.curves for s in LINES)]
+    events = _events(records)
+    lines = math.ceil(len(panels) / columns)
+    width, height = 3.1 * columns + 0.3, 2.45 * lines + 1.0 + 0.2 * len(events)
+    figure = new_figure(width, height)
+    splits = [split for split in LINES if any(record["split"] == split for record in records)]
+    last = max(record["step"] for record in records)
+    heading(figure, title, f"{last} steps, {len({r['step'] for r in records})} measurements; {_key(splits)}.")
+    grid = figure.add_gridspec(
+        lines, columns, left=0.55 / width, right=1 - 0.25 / width, bottom=(0.5 + 0.2 * len(events)) / height,
+        top=1 - 1.0 / height, hspace=0.42, wspace=0.24,
+    )  # fmt: skip
+    for place, panel in enumerate(panels):
+        axis = figure.add_subplot(grid[place // columns, place % columns])
+        _draw_panel(axis, panel, records, splits)
+        for step, _ in events:
+            axis.axvline(step, color=TROUBLE, linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=1)
+        axis.set_xlim(0, max(last, 1))
+        if place + columns >= len(panels):
+            axis.set_xlabel("step", size=8.5, color=INK)
+    for place, (step, name) in enumerate(reversed(events)):
+        words = f"step {step}: {name}"
+        figure.text(0.2 / width, (0.1 + 0.2 * place) / height, words, size=8.5, color=TROUBLE)
+    return figure
+
+
+def save_run(
+    records: Sequence[Record], folder: Path | str, name: str = "curves", title: str = "A training run"
+) -> Path:
+    """Writes the figure as ``name``.png and ``name``.pdf into a folder, each whole or not at all; returns the PNG."""
+    figure = draw_run(records, title)
+    where = Path(folder)
+    where.mkdir(parents=True, exist_ok=True)
+    for kind, extra in (("pdf", {"CreationDate": None}), ("png", {"Software": None})):
+        path = where / f"{name}.{kind}"
+        fresh = path.with_name(f".{path.name}.new")
+        figure.savefig(fresh, format=kind, dpi=150, metadata=extra)
+        fresh.replace(path)
+    return where / f"{name}.png"
+
+
+def _draw_panel(axis: Axes, panel: CurvePanel, records: Sequence[Record], splits: Sequence[str]) -> None:
+    frame(axis)
+    axis.set_title(panel.title, size=9.5, color=INK, loc="left", pad=5)
+    if panel.logarithmic:
+        _logarithmic(axis)
+    for curve in panel.curves:
+        for split in splits:
+            points = _points(records, curve, split)
+            if not points:
+                continue
+            steps, middle, low, high = zip(*points, strict=True)
+            label = curve.label if split == splits[0] else None
+            axis.plot(
+                steps, middle, color=curve.colour, linestyle=LINES[split], linewidth=1.5, label=label,
+                marker="o" if len(points) == 1 else None, markersize=3,
+            )  # fmt: skip
+            if split == splits[-1] and (curve.spread or curve.band):
+                axis.fill_between(steps, low, high, color=curve.colour, alpha=0.13, linewidth=0)
+    if panel.limits:
+        axis.set_ylim(*panel.limits)
+    if len(panel.curves) > 1:
+        axis.legend(frameon=False, fontsize=7, labelcolor=SOFT, handlelength=1.4, loc="best")
+
+
+def _logarithmic(axis: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_yscale("log")
+    axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=8))
+    axis.yaxis.set_minor_locator(NullLocator())
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _points(records: Sequence[Record], curve: Curve, split: str) -> list[tuple[int, float, float, float]]:
+    """Step, value, and both ends of the band, where the value is a number."""
+    found = []
+    for record in records:
+        value = _number(record, curve.name)
+        if record["split"] != split or not abs(value) < 1e300:
+            continue
+        low = high = value
+        if curve.spread:
+            low, high = value - _number(record, curve.spread), value + _number(record, curve.spread)
+        elif curve.band:
+            low, high = _number(record, curve.band[0]), _number(record, curve.band[1])
+        found.append((record["step"], value, low, high))
+    return found
+
+
+def _number(record: Record, name: str) -> float:
+    return float(record.get(name, math.nan))
+
+
+def _events(records: Sequence[Record]) -> list[tuple[int, str]]:
+    """Steps at which a verdict begins."""
+    found: list[tuple[int, str]] = []
+    before: list[str] = []
+    for record in records:
+        now = record.get("verdicts", [])
+        found += [(record["step"], name) for name in now if name not in before]
+        before = now
+    return found
+
+
+def _key(splits: Sequence[str]) -> str:
+    words = {"training": "a training batch solid", "held_out": "held-out data dashed"}
+    band = ", with the bands" if any("held_out" in s for s in splits) and len(splits) > 1 else ""
+    return ", ".join(words[split] for split in splits) + band

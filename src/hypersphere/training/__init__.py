@@ -1,0 +1,1 @@
+"""Training: one recipe, any objective, on text, images and synthetic worlds."""

@@ -1,0 +1,77 @@
+"""Checkpoints that are known to be whole: each is sealed when its last byte is written, and checked before use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+from hypersphere.report import write_whole
+
+SEAL = "sealed.json"
+
+
+def seal(folder: Path) -> None:
+    """Writes down size and hash of every file, last of all; a checkpoint without it was never finished."""
+    record = {str(path.relative_to(folder)): _print(path) for path in _files(folder)}
+    write_whole(folder / SEAL, json.dumps(record, indent=1))
+
+
+def trouble(folder: Path) -> str:
+    """What is wrong with a checkpoint, or nothing."""
+    try:
+        record = json.loads((folder / SEAL).read_text())
+    except FileNotFoundError:
+        return "was not finished"
+    except (OSError, ValueError):
+        return "has an unreadable seal"
+    for name, expected in record.items():
+        path = folder / name
+        if not path.is_file():
+            return f"lacks {name}"
+        if _print(path) != expected:
+            return f"has a damaged {name}"
+    return ""
+
+
+def newest_whole(folder: Path) -> tuple[Path | None, list[str]]:
+    """The newest checkpoint that is whole, and a sentence for each newer one that is not."""
+    said: list[str] = []
+    for checkpoint in sorted(numbered(folder), key=step_of, reverse=True):
+        wrong = trouble(checkpoint)
+        if not wrong:
+            return checkpoint, said
+        said.append(f"{checkpoint.name} {wrong}; it is not used")
+    return None, said
+
+
+def remove_later(folder: Path, step: int) -> None:
+    """Removes checkpoints beyond ``step``: they are damaged, and the run will write them again."""
+    for checkpoint in numbered(folder):
+        if step_of(checkpoint) > step:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def numbered(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, whole or not."""
+    found = folder.glob("checkpoint-*") if folder.is_dir() else []
+    return [path for path in found if path.is_dir() and path.name.rsplit("-", 1)[1].isdigit()]
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step after which a checkpoint was written."""
+    return int(checkpoint.name.rsplit("-", 1)[1])
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
+
+
+def _print(path: Path) -> list[int | str]:
+    with path.open("rb") as file:
+        return (
+            [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]
+            if hasattr(hashlib, "file_digest")
+            else [path.stat().st_size, hashlib.sha256(file.read()).hexdigest()]
+        )

@@ -1,0 +1,177 @@
+"""Images, SimCLR style, and CLOA's synthetic world, on transformers' Trainer: data in memory, views on the device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import Trainer, TrainingArguments
+
+from hypersphere.data.images import ImageSet, label_fraction, load_images
+from hypersphere.data.synthetic import negated, three_lines
+from hypersphere.encoders.augment import create_augmentation, measure_normalisation
+from hypersphere.encoders.image import create_image_encoder, save_image_encoder
+from hypersphere.evaluation.knn import knn_probe
+from hypersphere.training.recipe import Recipe
+from hypersphere.training.task import Task, arguments, held_out_rows, sample_rows, view_loss
+from hypersphere.training.trainer import ObjectiveTraining
+
+_OPTIONS = {"resnet18": ("stem", "weights"), "resnet50": ("stem", "weights"), "small-cnn": ("width", "norm"),
+            "mlp": ("hidden",)}  # fmt: skip
+
+
+class ImageTrainer(ObjectiveTraining, Trainer):
+    """transformers' Trainer on instances held in memory; both views go through the encoder in one pass."""
+
+    def __init__(self, *, recipe: Recipe, views: Callable[[Tensor], tuple[Tensor, Tensor]], loss: Any, **rest: Any):
+        super().__init__(**rest)
+        self.recipe, self.views = recipe, views
+        self.loss = loss.to(self.args.device)
+
+    def embed(self, model: nn.Module, inputs: dict[str, Any]) -> Tensor:
+        both = torch.cat(self.views(inputs["images"]))
+        embedded: Tensor = model(both)
+        return embedded.view(2, -1, embedded.shape[1])
+
+
+class Instances(torch.utils.data.Dataset[int]):
+    """Rows of tensors; a batch is gathered at once instead of row by row."""
+
+    def __init__(self, images: Tensor, labels: Tensor, rows: list[int] | None = None) -> None:
+        self.images, self.labels = images, labels
+        self.rows = torch.arange(len(images)) if rows is None else torch.tensor(rows)  # as the whole set counts them
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, row: int) -> int:
+        return row
+
+    def collate(self, rows: list[int]) -> dict[str, Tensor]:
+        chosen = torch.tensor(rows)
+        return {"images": self.images[chosen], "labels": self.labels[chosen], "rows": self.rows[chosen]}
+
+
+def prepare_images(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Task:
+    """Everything a run on images needs."""
+    train, test = (load_images(recipe.data.source, split, recipe.data.size) for split in ("train", "test"))
+    if recipe.data.rows:
+        train = train.select(torch.arange(min(recipe.data.rows, len(train))))
+    kept, aside = held_out_rows(len(train), recipe)
+    channels, size = train.images.shape[1], recipe.augmentation.size or tuple(train.images.shape[2:])
+    if not isinstance(size, int) and size[0] != size[1]:
+        raise ValueError(f"images are {size[0]}×{size[1]}: set augmentation.size to make views of them")
+    side = size if isinstance(size, int) else size[0]
+    normalise = measure_normalisation(train.images)
+    strength: dict[str, Any] = (
+        {"strength": recipe.augmentation.strength} if recipe.augmentation.name == "simclr" else {}
+    )
+    augment = create_augmentation(recipe.augmentation.name, side, normalise=normalise, **strength)
+    plain = create_augmentation("none", side, normalise=normalise)
+    options = {key: getattr(recipe.encoder, key) for key in _OPTIONS.get(recipe.encoder.name, ())}
+    encoder = create_image_encoder(recipe.encoder.name, channels, side, **options)
+    labels = label_fraction(train.labels, recipe.data.labels, recipe.seed)
+    say(f"Data: {train}; {int((labels >= 0).sum())} of its labels in use where the objective reads labels.")
+    say(f"Encoder: {recipe.encoder.name}, {encoder.dimension} features; head: {recipe.head.kind}, training only.")
+    training = Instances(train.images[kept], labels[kept], kept)
+    encoder = _share_batch_norm(encoder, say)
+    trainer = _trainer(recipe, folder, encoder, training, lambda images: (augment(images), augment(images)), say)
+    known = train.select(torch.tensor(kept))
+    description = {"name": recipe.encoder.name, "channels": channels, "size": side, "options": options,
+                   "normalise": normalise}  # fmt: skip
+    return Task(
+        trainer=trainer,
+        views=2,
+        width=int(encoder.dimension),  # type: ignore[arg-type]
+        sample=Instances(train.images, labels).collate(sample_rows(kept, recipe)),
+        held_out=Instances(train.images, labels).collate(sample_rows(aside, recipe)) if aside else None,
+        score=_knn(recipe, encoder, plain, known, train.select(torch.tensor(aside))) if aside else None,
+        final=_knn(recipe, encoder, plain, known, test),
+        key="knn",
+        save=lambda target: _keep(target, encoder, description),
+    )
+
+
+def prepare_lines(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Task:
+    """CLOA's three noisy lines in R³; the positive of a point is its negative."""
+    if 0 < recipe.data.rows < 3:
+        raise ValueError(f"data.rows is {recipe.data.rows}; three lines need at least 3 points")
+    x, _, labels = three_lines(recipe.data.rows // 3 or 100, recipe.data.noise, recipe.seed)
+    encoder = create_image_encoder("mlp", 3, 1, hidden=recipe.encoder.hidden)
+    noise = recipe.data.noise
+    say(f"Data: three lines, {len(x)} points, noise {noise:g}; the positive of x is −x with fresh noise.")
+    known = label_fraction(labels, recipe.data.labels, recipe.seed)
+    kept, aside = held_out_rows(len(x), recipe)
+    trainer = _trainer(
+        recipe, folder, encoder, Instances(x[kept], known[kept]), lambda points: (points, negated(points, noise)), say
+    )  # fmt: skip
+    description = {"name": "mlp", "channels": 3, "size": 1, "options": {"hidden": recipe.encoder.hidden},
+                   "normalise": None}  # fmt: skip
+    return Task(
+        trainer=trainer,
+        views=2,
+        width=int(encoder.dimension),  # type: ignore[arg-type]
+        sample=Instances(x, known).collate(sample_rows(kept, recipe)),
+        held_out=Instances(x, known).collate(sample_rows(aside, recipe)) if aside else None,
+        score=None,
+        final=None,
+        key="",
+        save=lambda target: _keep(target, encoder, description),
+    )
+
+
+def _share_batch_norm(encoder: nn.Module, say: Callable[[str], None]) -> nn.Module:
+    """Batch norm over all processes where there is such a thing; elsewhere a sentence on the difference it makes."""
+    normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in encoder.modules())
+    if not normed or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return encoder
+    if torch.cuda.is_available():
+        shared: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(encoder)
+        return shared
+    say("Batch norm sees each process's share of the batch: the run differs from one on a single process.")
+    return encoder
+
+
+def _trainer(
+    recipe: Recipe, folder: Path, encoder: nn.Module, data: Instances, views: Any, say: Callable[[str], None]
+) -> ImageTrainer:
+    return ImageTrainer(
+        recipe=recipe,
+        views=views,
+        loss=view_loss(recipe, int(encoder.dimension)),  # type: ignore[arg-type]
+        model=encoder,
+        args=arguments(recipe, folder, len(data), TrainingArguments, say),
+        train_dataset=data,
+        data_collator=data.collate,
+    )
+
+
+def _knn(recipe: Recipe, encoder: nn.Module, plain: nn.Module, train: ImageSet, test: ImageSet) -> Any:
+    """Weighted nearest-neighbour accuracy × 100 among the training images: of images held out while training (they
+    decide which weights are best), of the test images once, at the end."""
+    if not recipe.evaluation.knn:
+        return None
+
+    @torch.no_grad()
+    def features(images: Tensor) -> Tensor:
+        device = next(encoder.parameters()).device
+        return torch.cat([encoder(plain(part.to(device))) for part in images.split(512)])
+
+    def score() -> dict[str, float]:
+        mode = encoder.training
+        encoder.eval()
+        try:
+            found = knn_probe(features(train.images), train.labels, features(test.images), test.labels)
+        finally:
+            encoder.train(mode)
+        return {"knn": 100 * found.top1}
+
+    return score
+
+
+def _keep(target: Path, encoder: nn.Module, description: dict[str, Any]) -> None:
+    save_image_encoder(target, encoder, description)

@@ -1,0 +1,95 @@
+"""metrics.jsonl: one measurement a line, appended as the run goes, cut back when it is resumed."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+
+
+class Journal:
+    """The lines of a run, in a file and in memory.
+
+    Lines are written with one system call, so a killed run leaves whole lines; a last line that a full disk or a power
+    cut left incomplete is dropped when the file is read.
+    """
+
+    def __init__(self, path: Path | str | None) -> None:
+        self.path = None if path is None else Path(path)
+        self.records: list[Record] = []
+        self.problem = ""  # why lines are not written any more, in words
+
+    def resume(self, step: int) -> None:
+        """Keeps the lines up to a step (those after it will be measured again); at step 0, none."""
+        self.records = []
+        if self.path is None or not self.path.exists():
+            return
+        kept = 0
+        if step > 0:
+            for record, end in _lines(self.path.read_bytes(), broken="stop"):
+                if record["step"] > step:
+                    break
+                self.records.append(record)
+                kept = end
+        os.truncate(self.path, kept)
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Adds lines to both; what the disk refuses stays in memory, and ``problem`` says so."""
+        self.records.extend(records)
+        if self.path is None or self.problem:
+            return
+        text = "".join(json.dumps({k: _plain(v) for k, v in record.items()}) + "\n" for record in records)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with open(self.path, "ab", buffering=0) as file:
+                start = file.tell()
+                data = text.encode()
+                if file.write(data) != len(data):
+                    file.truncate(start)
+                    raise OSError("no space left")
+        except OSError as error:
+            self.problem = f"{self.path} cannot be written ({error}); measuring goes on without it"
+
+
+def read_journal(path: Path | str) -> list[Record]:
+    """The records of a metrics.jsonl, NaN where a number is null; an incomplete last line is dropped.
+
+    A line that is not a record is an error that names it.
+    """
+    found = [record for record, _ in _lines(Path(path).read_bytes(), name=str(path))]
+    if not found:
+        raise ValueError(f"{path} holds no measurement yet")
+    return found
+
+
+def _lines(data: bytes, name: str = "", broken: str = "refuse") -> list[tuple[Record, int]]:
+    """Each record with the offset of the byte after its line; at a broken one, refuse, or stop."""
+    found: list[tuple[Record, int]] = []
+    end = 0
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
+        if not line.endswith(b"\n"):
+            break
+        end += len(line)
+        try:
+            record = json.loads(line)
+            record["step"], record["split"]
+        except (ValueError, TypeError, KeyError) as error:
+            if broken == "stop":
+                break
+            raise ValueError(f"line {number} of {name} is not a measurement with a step and a split") from error
+        found.append(({k: math.nan if v is None else v for k, v in record.items()}, end))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """JSON knows neither NaN nor infinity: null and a very large number stand for them. Eight digits are enough."""
+    if not isinstance(value, float):
+        return value
+    if math.isnan(value):
+        return None
+    return float(f"{value:.8g}") if math.isfinite(value) else math.copysign(1e308, value)

@@ -1,0 +1,320 @@
+"""Watching a run: measures every few steps, writes it down, and says so when something goes wrong.
+
+Measuring changes nothing (random states, batch-norm statistics and modes are put back) and costs at most a twentieth of
+the step time unless asked for more.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from hypersphere.training.journal import Journal, Record, read_journal
+from hypersphere.training.measurements import Measurements, measure
+from hypersphere.training.verdicts import Verdict, judge
+
+try:
+    from transformers import ProgressCallback, TrainerCallback
+    from transformers.trainer_callback import PrinterCallback
+except ImportError as error:
+    raise ImportError('watching a run needs the extra "train": pip install "hypersphere[train]"') from error
+
+__all__ = ["Bar", "Measurements", "Monitor", "measure", "read_journal", "undisturbed"]
+
+Views = tuple[Tensor, Tensor, Tensor | None]
+GRID = 10  # left to itself, a monitor measures at multiples of this many steps
+BUDGET = 0.05  # and spends at most this share of the step time
+
+
+class Monitor(TrainerCallback):
+    """Measures a training batch and held-out data while a Trainer runs.
+
+    training, held_out: called without arguments, they give (z1, z2, labels or None) of a batch as the objective sees
+        it, or None while there is nothing to measure. Only the first process calls them: they must not wait for others,
+        so they use the model itself, not its DDP wrapper.
+    every: steps between measurements; 0: multiples of 10, as often as ``budget`` (a share of the time all steps of the
+        run will take) allows, spread evenly.
+    path: metrics.jsonl; a resumed run drops the lines after the step it resumes from.
+    guard: modules beside the Trainer's model whose mode and buffers must stay as they are (a projection head).
+    say: where a verdict goes when it changes. seed: random numbers of every measurement start from it, so that
+        dropout and augmentation are the same each time and curves show the model, not the draw.
+
+    ``join(trainer)`` puts it in place, with its loggers and progress bar. Without a Trainer, call ``observe(step)``.
+    """
+
+    def __init__(
+        self,
+        objective: Callable[..., Any],
+        *,
+        training: Callable[[], Views | None] | None = None,
+        held_out: Callable[[], Views | None] | None = None,
+        every: int = 0,
+        rows: int = 256,
+        path: Path | str | None = None,
+        budget: float = BUDGET,
+        guard: Sequence[nn.Module] = (),
+        say: Callable[[str], None] | None = None,
+        seed: int = 0,
+    ) -> None:
+        if every < 0:
+            raise ValueError(f"every is a number of steps, or 0 for as often as the budget allows, not {every}")
+        if not 0 < budget <= 1:
+            raise ValueError(f"budget is a share of the step time above 0 and at most 1, not {budget}")
+        self.objective = objective
+        self.sources = {"training": training, "held_out": held_out}
+        self.every, self.rows, self.budget, self.seed = every, rows, budget, seed
+        self.guard = list(guard)
+        self.say = say or _write
+        self.journal = Journal(path)
+        self.verdicts: list[Verdict] = []
+        self.gradient_norm: Tensor | float | None = None  # of the latest step, before clipping
+        self.seconds = self.step_seconds = 0.0  # spent measuring, spent in steps
+        self.measured = 0
+        self.bar: Bar | None = None
+        self._cost = 0.0  # of the latest measurement
+        self._start = self._steps = 0  # where this session of the run began, and its steps so far
+        self._last_step = -1
+        self._began: float | None = None
+        self._handler: Any = None
+
+    # --- measuring
+
+    def observe(self, step: int, model: nn.Module | None = None, **more: float) -> list[Verdict]:
+        """Measures now: appends to the journal, says verdicts that have changed, and returns those that hold."""
+        _wait_for_devices()
+        start = time.perf_counter()
+        norm = None if self.gradient_norm is None else float(self.gradient_norm)
+        records: list[Record] = []
+        for split, source in self.sources.items():
+            if source is None:
+                continue
+            with undisturbed([*([] if model is None else [model]), *self.guard], self.seed):
+                views = source()
+                if views is None:
+                    continue
+                given = norm if split == "training" else None
+                found = measure(
+                    self.objective, views[0], views[1], labels=views[2], rows=self.rows, gradient_norm=given
+                )
+            reasons = {"reasons": found.reasons} if found.reasons else {}
+            records.append({"step": step, "split": split, **more, **found.to_dict(), **reasons})
+        if not records:
+            return self.verdicts
+        found_now = judge([*self.journal.records, *records])
+        self._cost = time.perf_counter() - start
+        self.seconds += self._cost
+        self.measured += 1
+        self._last_step = step
+        for record in records:
+            record.update(monitor_seconds=self.seconds, monitor_share=self.share, step_seconds=self.step_seconds)
+            record["verdicts"] = [verdict.name for verdict in found_now]
+        self._write_down(records)
+        self._announce(found_now, step)
+        return found_now
+
+    @property
+    def share(self) -> float:
+        """Time spent measuring as a share of the time spent in steps."""
+        return self.seconds / self.step_seconds if self.step_seconds > 0 else math.nan
+
+    def due(self, step: int, most: int) -> bool:
+        """Whether to measure after a step of a run of ``most`` steps.
+
+        What is left of the budget pays for n measurements of the latest one's cost; the steps from there to the end of
+        the run are cut into n equal parts, so that the last measurement comes with the last step.
+        """
+        if self.every:
+            return step % self.every == 0
+        if step % GRID or self._steps < 2:
+            return False
+        left = self.budget * self.step_seconds / self._steps * (most - self._start) - self.seconds
+        affordable = math.inf if self._cost == 0 else math.floor(left / self._cost + 1e-9)
+        return affordable >= 1 and step - self._last_step >= (most - self._last_step) / affordable
+
+    def _write_down(self, records: Sequence[Record]) -> None:
+        had = self.journal.problem
+        self.journal.append(records)
+        if self.journal.problem != had:
+            self.say(self.journal.problem)
+
+    def _announce(self, found: list[Verdict], step: int) -> None:
+        before, now = ({verdict.name for verdict in each} for each in (self.verdicts, found))
+        for verdict in found:
+            if verdict.name not in before:
+                self.say(str(verdict))
+        for name in sorted(before - now):
+            self.say(f"{name}: no longer at step {step}.")
+        self.verdicts = found
+
+    # --- in a Trainer
+
+    def join(self, trainer: Any) -> Monitor:
+        """Adds itself to a Trainer, learns its gradient norms, and shows three numbers on its progress bar."""
+        trainer.add_callback(self)
+        self._handler = trainer.callback_handler
+        loss = getattr(trainer, "loss", None)
+        if isinstance(loss, nn.Module):
+            self.guard.append(loss)
+        trainer.remove_callback(ProgressCallback)
+        trainer.remove_callback(PrinterCallback)
+        if not trainer.args.disable_tqdm:
+            self.bar = Bar()
+            trainer.add_callback(self.bar)
+        original = trainer._get_grad_norm
+
+        def known(*args: Any, **kwargs: Any) -> Any:
+            self.gradient_norm = original(*args, **kwargs)
+            return self.gradient_norm
+
+        trainer._get_grad_norm = known
+        return self
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._start = state.global_step
+        if state.is_world_process_zero:
+            self.journal.resume(state.global_step)
+            if self.journal.records:
+                self._last_step = self.journal.records[-1]["step"]
+                self.verdicts = judge(self.journal.records)
+            else:
+                self._observe(args, state, control, kwargs)
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._began = time.perf_counter()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._began is not None:
+            self.step_seconds += time.perf_counter() - self._began
+            self._steps += 1
+        if state.is_world_process_zero and self.due(state.global_step, state.max_steps):
+            self._observe(args, state, control, kwargs)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if not state.is_world_process_zero:
+            return
+        if self._last_step != state.global_step:
+            self._observe(args, state, control, kwargs)
+        if self.step_seconds > 0:
+            self.say(
+                f"Measuring took {self.seconds:.1f} s, {self.share:.1%} of the {self.step_seconds:.1f} s spent in "
+                f"steps ({self.measured} measurements)."
+            )
+
+    def _observe(self, args: Any, state: Any, control: Any, given: dict[str, Any]) -> None:
+        self.observe(state.global_step, given.get("model"), epoch=float(state.epoch or 0))
+        latest = {r["split"]: r for r in self.journal.records[-2:] if r["step"] == state.global_step}
+        if not latest:
+            return
+        if self.bar is not None:
+            self.bar.show(latest)
+        if self._handler is not None:
+            # To the loggers only: Trainer.log would keep every number in each checkpoint's state as well.
+            due = control.should_log
+            self._handler.on_log(args, state, control, _for_loggers(latest))
+            control.should_log = due  # the step's own loss has still to be logged
+
+
+class Bar(ProgressCallback):
+    """Transformers' progress bar (speed, time left) with the three numbers that matter.
+
+    The loss: does it learn. The held-out gap d_ij: does it separate what it has never seen, neither too little nor too
+    much (quality has a peak in it, Nie et al. 2023, Fig. 3). The effective rank: has it collapsed. Each can fail while
+    the other two look well.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: dict[str, str] = {}
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        super().on_train_begin(args, state, control, **kwargs)  # type: ignore[no-untyped-call]
+        self.current_step = state.global_step
+        if self.training_bar is not None:  # the time left of a resumed run is that of its own steps
+            self.training_bar.initial = self.training_bar.n = state.global_step
+            self._refresh()
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        if logs and "loss" in logs:
+            self.numbers = {"loss": f"{logs['loss']:.4g}", **{k: v for k, v in self.numbers.items() if k != "loss"}}
+            self._refresh()
+
+    def show(self, records: dict[str, Record]) -> None:
+        """The numbers of the latest measurement; of the training batch where nothing is held out."""
+        split = "held_out" if "held_out" in records else "training"
+        chosen = records[split]
+        if "loss" not in self.numbers:
+            self.numbers["loss"] = f"{records.get('training', chosen)['objective']:.4g}"
+        self.numbers["held-out gap" if split == "held_out" else "gap"] = f"{chosen['gap']:.3f}"
+        reach = int(min(chosen["rows"], chosen["dimension"]))
+        self.numbers["rank"] = f"{chosen['effective_rank']:.1f}/{reach}"
+        self._refresh()
+
+    def _refresh(self) -> None:
+        if self.training_bar is not None:
+            self.training_bar.set_postfix_str(", ".join(f"{k} {v}" for k, v in self.numbers.items()), refresh=False)
+
+
+@contextmanager
+def undisturbed(modules: Sequence[nn.Module], seed: int = 0) -> Iterator[None]:
+    """Inside, no gradient is kept and random numbers start from ``seed``; afterwards random states, the modules' modes
+    and their buffers (batch norm's statistics) are what they were."""
+    modes = [(module, module.training) for each in modules for module in each.modules()]
+    buffers = [
+        (module, name, value, value.detach().clone())
+        for each in modules
+        for module in each.modules()
+        for name, value in module._buffers.items()
+        if value is not None
+    ]
+    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    try:
+        random.seed(seed)
+        np.random.seed(seed)
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+        torch.set_rng_state(states[2])
+        if devices:
+            torch.cuda.set_rng_state_all(devices)
+        with torch.no_grad():
+            for module, name, value, kept in buffers:
+                value.copy_(kept)
+                module._buffers[name] = value
+        for module, mode in modes:
+            module.training = mode
+
+
+def _for_loggers(latest: dict[str, Record]) -> dict[str, float]:
+    """Names as transformers' loggers sort them: "train/…" as they are, "eval/…" with eval_ before them."""
+    found: dict[str, float] = {}
+    for split, record in latest.items():
+        for name, value in record.items():
+            if isinstance(value, float) and math.isfinite(value) and name not in ("epoch", "rows", "dimension"):
+                found[f"eval_{name}" if split == "held_out" else name] = value
+    return found
+
+
+def _wait_for_devices() -> None:
+    """What the device has still to do belongs to the step, not to the measurement."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def _write(words: str) -> None:
+    """Above the progress bar."""
+    from tqdm.auto import tqdm
+
+    tqdm.write(words)

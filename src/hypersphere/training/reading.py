@@ -1,0 +1,148 @@
+"""From a YAML file and ``key=value`` words to a recipe, and from a mistake to one sentence."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import typing
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from hypersphere.names import did_you_mean
+from hypersphere.training.recipe import Recipe
+
+# A bare value for a section means its first word: objective=met, encoder=resnet18.
+_SHORT = {
+    "objective": "name",
+    "encoder": "name",
+    "data": "source",
+    "head": "kind",
+    "optimizer": "name",
+    "schedule": "name",
+    "batch": "size",
+    "augmentation": "name",
+}
+
+
+def shipped() -> dict[str, Path]:
+    """The recipes that come with the package, by name."""
+    folder = resources.files("hypersphere.training") / "recipes"
+    return {path.stem: path for path in sorted(Path(str(folder)).glob("*.yaml"))}
+
+
+def read_recipe(source: str, words: Iterable[str] = ()) -> Recipe:
+    """The recipe in a file, or a shipped one by name, with ``section.key=value`` words put over it."""
+    path = Path(source).expanduser()
+    if not path.is_file():
+        names = shipped()
+        if source not in names:
+            hint = did_you_mean(source, names)
+            raise FileNotFoundError(f"there is no recipe {source}{hint} (hypersphere recipes lists the shipped ones)")
+        path = names[source]
+    try:
+        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path.name} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(tree, dict):
+        raise ValueError(f"{path.name} must hold sections such as data and encoder, not {type(tree).__name__}")
+    for word in words:
+        _put(tree, word)
+    tree = {key: {_SHORT[key]: value} if key in _SHORT and not isinstance(value, dict) else value
+            for key, value in tree.items()}  # fmt: skip
+    if not tree.get("output"):
+        tree["output"] = f"runs/{path.stem}"
+    return parse_recipe(tree)
+
+
+def parse_recipe(tree: dict[str, Any]) -> Recipe:
+    """A recipe from nested dictionaries; the first mistake becomes one sentence."""
+    try:
+        return Recipe.model_validate(tree)
+    except ValidationError as error:
+        raise ValueError(_sentence(error.errors()[0])) from None
+
+
+def write_recipe(recipe: Recipe) -> str:
+    """The resolved recipe as YAML, every default written out."""
+    return str(yaml.safe_dump(recipe.model_dump(), sort_keys=False, allow_unicode=True, width=100))
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """YAML that reads 3e-5 as a number, as everybody means it."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d[\d_]*)(\.[\d_]*)?([eE][-+]?\d+)$"),
+    list("-+0123456789"),
+)
+
+
+def _put(tree: dict[str, Any], word: str) -> None:
+    key, equals, text = word.partition("=")
+    if not equals or not key:
+        raise ValueError(f"{word!r} is not key=value, such as optimizer.lr=1e-4")
+    try:
+        value = yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError:
+        raise ValueError(f"the value of {word!r} is not YAML") from None
+    *sections, last = key.split(".")
+    here = tree
+    for section in sections:
+        inner = here.get(section)
+        if inner is not None and not isinstance(inner, dict):
+            inner = {_SHORT[section]: inner} if section in _SHORT else {}
+        here[section] = inner = {} if inner is None else inner
+        here = inner
+    if not sections and last in _SHORT and isinstance(here.get(last), dict) and not isinstance(value, dict):
+        if last == "objective":  # another objective does not take the first one's parameters
+            here[last] = {}
+        here[last] = {**here[last], _SHORT[last]: value}
+    else:
+        here[last] = value
+    if last == "epochs" and not sections:
+        tree["steps"] = None
+    if last == "steps" and not sections:
+        tree["epochs"] = None
+
+
+def _sentence(error: Any) -> str:
+    place = [str(step) for step in error["loc"]]
+    key = ".".join(place)
+    if error["type"] == "extra_forbidden":
+        known = _known(place[:-1])
+        near = difflib.get_close_matches(place[-1], known, n=1, cutoff=0.5) or _elsewhere(place[-1])
+        hint = f"; did you mean {'.'.join([*place[:-1], near[0]]) if near[0] in known else near[0]}?" if near else ""
+        return f"the recipe has no key {key}{hint} ({'.'.join(place[:-1]) or 'it'} takes {', '.join(known)})"
+    if error["type"] == "missing":
+        return f"the recipe needs {key}"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "value_error":
+        return message
+    return f"{key} is {error['input']!r}: {message[:1].lower()}{message[1:]}"
+
+
+def _known(place: list[str]) -> list[str]:
+    model: Any = Recipe
+    for step in place:
+        kinds = [model.model_fields[step].annotation, *typing.get_args(model.model_fields[step].annotation)]
+        model = next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), None)
+        if model is None:
+            return []
+    return list(model.model_fields)
+
+
+def _elsewhere(word: str) -> list[str]:
+    """The key as another section has it: lr is optimizer.lr."""
+    for section, field in Recipe.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            near = difflib.get_close_matches(word, kind.model_fields, n=1, cutoff=0.8)
+            if near:
+                return [f"{section}.{near[0]}"]
+    return []

@@ -1,0 +1,170 @@
+"""One run from a recipe to a folder: prepared, trained, resumed if it must be, evaluated, described."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hypersphere.report import write_whole
+from hypersphere.training import checkpoints
+from hypersphere.training.folder import claimed, describe
+from hypersphere.training.recipe import Recipe
+
+
+class NotPreparedError(ValueError):
+    """A run that cannot begin as its recipe says; nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run left behind."""
+
+    folder: Path
+    results: dict[str, Any]
+
+
+def train(recipe: Recipe, *, resume: bool = False, say: Callable[[str], None] = print) -> Finished:
+    """Trains what the recipe says and returns the results; the folder tells the rest.
+
+    A finished run is never overwritten and an unfinished one only continued, with ``resume``: from its newest whole
+    checkpoint, to the same weights an uninterrupted run ends with.
+    """
+    folder = Path(recipe.output).expanduser()
+    leader = int(os.environ.get("RANK", "0")) == 0
+    say = say if leader else _quiet
+    start = time.monotonic()
+    with ExitStack() as held:
+        try:
+            held.enter_context(claimed(folder, recipe, resume, leader))
+            task, checkpoint = _prepare(recipe, folder, resume, say)
+        except (ValueError, TypeError, OSError, ImportError) as error:
+            raise NotPreparedError(" ".join(str(error).split())) from error
+        if leader and not resume:
+            describe(folder, recipe)
+        evaluation = _watch(task, recipe, folder, say)
+        _train(task.trainer, evaluation, checkpoint)
+        results: dict[str, Any] = {"steps": task.trainer.state.global_step}
+        if leader:
+            results |= _finish(task, evaluation, recipe, folder, round(time.monotonic() - start, 1), say)
+    return Finished(folder, results)
+
+
+def _prepare(recipe: Recipe, folder: Path, resume: bool, say: Callable[[str], None]) -> tuple[Any, Path | None]:
+    from transformers import set_seed
+    from transformers.integrations.integration_utils import TensorBoardCallback
+
+    set_seed(recipe.seed)
+    if recipe.task == "text":
+        from hypersphere.training.text import prepare_text as prepare
+    elif recipe.task == "image":
+        from hypersphere.training.images import prepare_images as prepare
+    else:
+        from hypersphere.training.images import prepare_lines as prepare
+    task = prepare(recipe, folder, say)
+    task.trainer.say = say
+    for callback in task.trainer.callback_handler.callbacks:
+        if isinstance(callback, TensorBoardCallback):
+            callback.logging_dir = str(folder / "tensorboard")
+    _try_out(task)
+    set_seed(recipe.seed + int(os.environ.get("RANK", "0")))  # every process draws its own views
+    if not resume:
+        return task, None
+    found, said = checkpoints.newest_whole(folder / "checkpoints")
+    for sentence in said:
+        say(sentence[:1].upper() + sentence[1:] + ".")
+    step = 0 if found is None else checkpoints.step_of(found)
+    if int(os.environ.get("RANK", "0")) == 0:
+        checkpoints.remove_later(folder / "checkpoints", step)
+    say(f"Continuing from step {step}.")
+    return task, found
+
+
+def _try_out(task: Any) -> None:
+    """Head and objective on random embeddings: what does not fit together shows before the run begins."""
+    trainer = task.trainer
+    trainer.get_train_dataloader()
+    views = torch.randn(task.views, 4, task.width, device=trainer.args.device)
+    given = task.sample.get("labels")
+    labels = None if given is None else given.max().repeat(4).to(views.device)
+    trainer.loss.eval()
+    with torch.no_grad():
+        trainer.loss(views, labels)
+    trainer.loss.train()
+
+
+def _train(trainer: Any, evaluation: Any, checkpoint: Path | None) -> None:
+    """Trains; a run that was killed after its last step is only loaded."""
+    if checkpoint is None or checkpoints.step_of(checkpoint) < trainer.args.max_steps:
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        return
+    from transformers import TrainerState
+
+    trainer.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+    trainer._load_from_checkpoint(str(checkpoint))
+    evaluation.remember(trainer.state.global_step)
+
+
+def _watch(task: Any, recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Any:
+    from hypersphere.training.evaluating import Evaluation
+    from hypersphere.training.watching import watch
+
+    evaluation = Evaluation(task, folder / "best", recipe.evaluation.every, recipe.evaluation.best, say)
+    watch(task, recipe, folder / "metrics.jsonl", say)  # first: evaluating is no part of a step's time
+    task.trainer.add_callback(evaluation)
+    return evaluation
+
+
+def _finish(
+    task: Any, evaluation: Any, recipe: Recipe, folder: Path, seconds: float, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """The best weights, the final scores, the model's folder, and last the file that says the run is over."""
+    from hypersphere.figures.training import save_run
+    from hypersphere.training.card import write_card
+    from hypersphere.training.monitor import read_journal
+    from hypersphere.training.trainer import save_weights
+
+    best = evaluation.restore_best()
+    task.trainer.encoder.eval()
+    results: dict[str, Any] = {
+        "steps": task.trainer.state.global_step,
+        "best_step": best,
+        "seconds": seconds,
+        "scores": task.final() if task.final else {},
+        "history": evaluation.scores,
+    }
+    task.save(folder / "model")
+    save_weights(task.trainer.loss, folder / "objective.safetensors")
+    _keep_views(task, recipe, folder / "embeddings.safetensors")
+    title = f"{recipe.objective['name']} on {Path(recipe.data.source).name}"
+    try:
+        save_run(read_journal(folder / "metrics.jsonl"), folder, title=title)
+    except (OSError, ValueError) as error:
+        say(f"The curves could not be drawn ({error}); everything else is there.")
+    write_card(folder, recipe, results)
+    write_whole(folder / "results.json", json.dumps(results, indent=1))
+    return results
+
+
+def _keep_views(task: Any, recipe: Recipe, path: Path) -> None:
+    """Both views of held-out instances (of training instances if none are held out), for ``hypersphere diagnose``."""
+    from safetensors.torch import save
+
+    from hypersphere.training.monitor import undisturbed
+
+    trainer = task.trainer
+    with undisturbed([trainer.encoder, trainer.loss], recipe.seed):
+        trainer.encoder.train(recipe.task == "text" and recipe.data.views == "dropout")  # dropout makes the views
+        views = trainer.embed(trainer.encoder, trainer._prepare_inputs(task.held_out or task.sample))
+    write_whole(path, save({"z1": views[0].cpu().contiguous(), "z2": views[1].cpu().contiguous()}))
+
+
+def _quiet(sentence: str) -> None:
+    """Only the first process speaks."""

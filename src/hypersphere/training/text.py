@@ -1,0 +1,151 @@
+"""Sentences: SimCSE's protocol on sentence-transformers' trainer, without computing padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from torch import Tensor, nn
+
+from hypersphere.data.sts import load_sts_benchmark
+from hypersphere.data.text import Corpus, read_corpus
+from hypersphere.encoders.text import SentenceEncoder, create_text_encoder, describe
+from hypersphere.evaluation.sts import score_pairs
+from hypersphere.training.recipe import Recipe
+from hypersphere.training.task import Scores, Task, arguments, held_out_rows, sample_rows, view_loss
+from hypersphere.training.trainer import ObjectiveTraining
+
+FEWEST, PARTS = 32, 8  # rows of a chunk at least, chunks of a batch at most: products stay large, lengths alike
+
+
+class TextTrainer(ObjectiveTraining, SentenceTransformerTrainer):  # type: ignore[misc]
+    """sentence-transformers' trainer with our loss, batches and checkpoints."""
+
+    def embed(self, model: nn.Module, inputs: dict[str, Any]) -> Tensor:
+        embedded: Tensor = model({"chunks": inputs["chunks"], "place": inputs["place"]})["sentence_embedding"]
+        return embedded.view(-1, len(inputs["rows"]), embedded.shape[1])
+
+    def prepare_loss(self, loss: Any, model: Any) -> Any:
+        return loss.to(model.device)
+
+    def preprocess_dataset(self, dataset: Any = None, dataset_name: str | None = None) -> Any:
+        return dataset  # rows of a corpus, not columns of a table
+
+    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
+        """The card is ours, written when the run is over."""
+
+
+class Chunks:
+    """Collates texts into chunks of rows of like length, every chunk padded to its own longest row.
+
+    The views stand one after another: row v N + i of the batch is view v of instance i, and ``place`` says where it is
+    among the chunks' rows. Dropout views are the same tokens twice.
+    """
+
+    def __init__(self, tokenizer: Any, max_length: int, size: int, twice: bool) -> None:
+        self.tokenizer, self.max_length, self.size, self.twice = tokenizer, max_length, size, twice
+
+    def __call__(self, instances: list[dict[str, Any]]) -> dict[str, Any]:
+        columns = list(zip(*(instance["texts"] for instance in instances), strict=True))
+        texts = [text for column in (columns * 2 if self.twice else columns) for text in column]
+        tokens = self.tokenizer(texts, truncation=True, max_length=self.max_length)
+        order = sorted(range(len(texts)), key=lambda row: len(tokens["input_ids"][row]))
+        chunks = []
+        for start in range(0, len(order), self.size):
+            rows = order[start : start + self.size]
+            chunk = {name: [values[row] for row in rows] for name, values in tokens.items()}
+            chunks.append(dict(self.tokenizer.pad(chunk, return_tensors="pt")))
+        place = torch.empty(len(order), dtype=torch.long)
+        place[order] = torch.arange(len(order))
+        return {"chunks": chunks, "place": place, "rows": torch.tensor([instance["row"] for instance in instances])}
+
+
+def prepare_text(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Task:
+    """Everything a run on text needs."""
+    corpus = read_corpus(recipe.data.source, recipe.data.views, columns=recipe.data.columns, rows=recipe.data.rows)
+    kept, aside = held_out_rows(len(corpus), recipe)
+    encoder = create_text_encoder(
+        recipe.encoder.name,
+        pooling=recipe.encoder.pooling,
+        max_length=recipe.encoder.max_length,
+        dropout=recipe.encoder.dropout,
+        head=recipe.head.keep,
+    )
+    encoder.cached = recipe.batch.cache
+    width = int(encoder.get_embedding_dimension() or 0)
+    say(f"Encoder in use after training: {describe(encoder)}.")
+    say(f"Head: {_head_in_words(recipe)}.")
+    say(f"Data: {corpus.name}, {len(kept)} instances, views by {recipe.data.views}"
+        + (f", {corpus.empty} empty lines left out" if corpus.empty else "") + ".")  # fmt: skip
+    views = 3 if recipe.data.views == "triples" else 2
+    chunk = recipe.batch.chunk or max(FEWEST, views * recipe.batch.size // PARTS)
+    collate = Chunks(encoder.tokenizer, recipe.encoder.max_length, chunk, twice=recipe.data.views == "dropout")
+    training = Rows(corpus, kept)
+    trainer = TextTrainer(
+        model=encoder,
+        args=arguments(recipe, folder, len(training), SentenceTransformerTrainingArguments, say),
+        train_dataset=training,
+        loss=view_loss(recipe, 0 if recipe.head.keep else width),
+        data_collator=collate,  # type: ignore[arg-type]
+    )
+    trainer.recipe = recipe
+    score, final = _scores(recipe, encoder)
+    return Task(
+        trainer=trainer,
+        views=views,
+        width=width,
+        sample=collate([corpus[row] for row in sample_rows(kept, recipe)]),
+        held_out=collate([corpus[row] for row in sample_rows(aside, recipe)]) if aside else None,
+        score=score,
+        final=final,
+        key="stsb_dev",
+        save=lambda target: _save(encoder, target),
+    )
+
+
+class Rows(torch.utils.data.Dataset[dict[str, Any]]):
+    """The chosen rows of a corpus."""
+
+    def __init__(self, corpus: Corpus, rows: list[int]) -> None:
+        self.corpus, self.rows = corpus, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        return self.corpus[self.rows[place]]
+
+
+def _scores(recipe: Recipe, encoder: SentenceEncoder) -> tuple[Any, Any]:
+    """STS-B: dev while training, test at the end; Spearman × 100 of cosines."""
+    if recipe.evaluation.sts is None:
+        return None, None
+    where = recipe.evaluation.sts
+    dev = load_sts_benchmark(where, "dev")
+    test = None if Path(where).is_file() else load_sts_benchmark(where, "test")  # a file of one's own has no other part
+
+    def encode(sentences: list[str]) -> Any:
+        return encoder.encode(sentences, batch_size=128, convert_to_numpy=True, show_progress_bar=False)
+
+    def score() -> Scores:
+        return {"stsb_dev": score_pairs(encode, dev)}
+
+    def final() -> Scores:
+        return score() if test is None else score() | {"stsb_test": score_pairs(encode, test)}
+
+    return score, final
+
+
+def _save(encoder: SentenceEncoder, target: Path) -> None:
+    encoder.save_pretrained(str(target), create_model_card=False)
+
+
+def _head_in_words(recipe: Recipe) -> str:
+    if recipe.head.kind == "none":
+        return "none; the objective sees the pooled embedding itself"
+    if recipe.head.keep:
+        return f"{recipe.head.kind}, kept: it belongs to the saved model"
+    return f"{recipe.head.kind}, used in training only; the saved model and every evaluation go without it"

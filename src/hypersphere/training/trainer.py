@@ -1,0 +1,204 @@
+"""What training on views needs beyond a Trainer: head and objective, exact sharing, checkpoints that can be trusted.
+
+``ObjectiveTraining`` stands before transformers' Trainer (images, synthetic worlds) or sentence-transformers' (text).
+The encoder is the Trainer's model; head and objective are ``self.loss``, trained beside it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+import torch.distributed as dist
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
+from transformers import Trainer
+
+from hypersphere.engine import Statistics
+from hypersphere.objectives.base import Objective
+from hypersphere.training import checkpoints
+from hypersphere.training.batches import Batches, Loader
+from hypersphere.training.lars import LARS
+from hypersphere.training.recipe import Recipe
+
+HEAD_FILE = "objective.safetensors"
+
+
+class NotFiniteError(ArithmeticError):
+    """A loss or gradient that is no number; the sentence says where it happened."""
+
+
+class ViewLoss(nn.Module):
+    """Head and objective: from the embeddings of the views to the loss."""
+
+    def __init__(self, objective: Objective, head: nn.Module | None = None) -> None:
+        super().__init__()
+        self.objective = objective
+        self.head = head if head is not None else nn.Identity()
+
+    def project(self, views: Tensor) -> Tensor:
+        """Embeddings (V, N, D) through the head, all views in one pass: (V, N, P)."""
+        flat: Tensor = self.head(views.flatten(0, 1))
+        return flat.view(*views.shape[:2], -1)
+
+    def forward(self, views: Tensor, labels: Tensor | None = None) -> Tensor:
+        return self._call(views, labels, parts=False)["loss"]
+
+    def terms(self, views: Tensor, labels: Tensor | None = None) -> Statistics:
+        return self._call(views, labels, parts=True)
+
+    def _call(self, views: Tensor, labels: Tensor | None, parts: bool) -> Statistics:
+        z = self.project(views)
+        negatives = z[2] if len(z) > 2 else None  # hard negatives are further columns for every anchor
+        call = self.objective.terms if parts else self.objective
+        found = call(z[0], z[1], labels, negatives=negatives)
+        return found if isinstance(found, dict) else {"loss": found}
+
+
+if TYPE_CHECKING:
+    _Base = Trainer
+else:
+    _Base = object
+
+
+class ObjectiveTraining(_Base):
+    """Mixed into a Trainer: ``embed`` is what a task defines."""
+
+    recipe: Recipe
+    loss: Any  # a ViewLoss
+    say: Any = staticmethod(print)
+
+    @property
+    def encoder(self) -> nn.Module:
+        """The encoder itself, without what several processes wrap around it."""
+        assert self.model is not None
+        return self.model
+
+    def embed(self, model: nn.Module, inputs: dict[str, Any]) -> Tensor:
+        """Embeddings of the views of a batch, (V, N, D)."""
+        raise NotImplementedError
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        views = self.embed(model, inputs)
+        self._rows = inputs["rows"]
+        try:
+            value = self.loss(views, inputs.get("labels"))
+        except ValueError:  # objectives refuse rows that are no numbers
+            if bool(torch.isfinite(views).all()):
+                raise
+            self._stop(views, inputs)
+        if not bool(torch.isfinite(value)):
+            self._stop(views, inputs)
+        return (value, {}) if return_outputs else value
+
+    def _stop(self, views: Tensor, inputs: dict[str, Any]) -> NoReturn:
+        bad = (~torch.isfinite(views).all(dim=2)).any(dim=0)
+        rows = inputs["rows"]
+        which = rows[bad] if bool(bad.any()) else rows
+        try:
+            found = {
+                name: float(value.detach()) for name, value in self.loss.terms(views, inputs.get("labels")).items()
+            }
+            terms = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
+        except ValueError as error:  # rows that are no numbers are refused before any term exists
+            terms = str(error)
+        raise NotFiniteError(
+            f"the loss is not finite at step {self.state.global_step + 1}; rows of the batch: {_listed(which)}; {terms}"
+        )
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+        if self.args.world_size > 1 and not isinstance(model, DistributedDataParallel):
+            raise RuntimeError("several processes share this run, but nothing averages their encoders' gradients")
+        self.loss.train()
+        self.loss.zero_grad()
+        value: Tensor = super().training_step(model, inputs, num_items_in_batch)
+        if dist.is_available() and dist.is_initialized():
+            for parameter in self.loss.parameters():  # the encoder's gradients are averaged by DDP
+                if parameter.grad is not None:
+                    dist.all_reduce(parameter.grad)
+                    parameter.grad /= dist.get_world_size()
+        return value
+
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
+        return self.accelerator.clip_grad_norm_(self._parameters(), self.args.max_grad_norm)
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        """The norm before clipping; called before every step of the optimiser, which must not see NaN."""
+        norm = self.accelerator.clip_grad_norm_(self._parameters(), float("inf")) if grad_norm is None else grad_norm
+        if not bool(torch.isfinite(torch.as_tensor(norm))) and not self.args.fp16:  # fp16's scaler skips such steps
+            step = self.state.global_step + 1
+            raise NotFiniteError(f"the gradient is not finite at step {step}; rows of the batch: {_listed(self._rows)}")
+        return norm
+
+    def _parameters(self) -> list[nn.Parameter]:
+        return [*self.encoder.parameters(), *self.loss.parameters()]
+
+    def create_optimizer(self, model: nn.Module | None = None) -> Any:
+        if self.optimizer is None:
+            wanted = self.recipe.optimizer
+            named = [p for p in self._parameters() if p.requires_grad]
+            groups = [
+                {"params": [p for p in named if p.ndim > 1], "weight_decay": wanted.weight_decay},
+                {"params": [p for p in named if p.ndim <= 1], "weight_decay": 0.0},  # biases, norms, temperature
+            ]
+            if wanted.name == "adamw":
+                self.optimizer = torch.optim.AdamW(groups, lr=wanted.lr, fused=True)
+            elif wanted.name == "sgd":
+                self.optimizer = torch.optim.SGD(groups, lr=wanted.lr, momentum=wanted.momentum)
+            else:
+                self.optimizer = LARS(groups, lr=wanted.lr, momentum=wanted.momentum)
+        return self.optimizer
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        batches = Batches(
+            len(self.train_dataset),  # type: ignore[arg-type]
+            self.recipe.batch.size,
+            self.recipe.seed,
+            self.args.process_index,
+            self.args.world_size,
+        )
+        return Loader(self.train_dataset, batches, self.data_collator)  # type: ignore[arg-type]
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        folder = Path(str(self.args.output_dir)) / f"checkpoint-{self.state.global_step}"
+        try:
+            super()._save_checkpoint(model, trial)
+            if self.args.should_save:
+                save_weights(self.loss, folder / HEAD_FILE)
+            if dist.is_available() and dist.is_initialized():
+                dist.barrier()  # every process has written its random state
+            if self.args.should_save:
+                checkpoints.seal(folder)
+        except (OSError, RuntimeError, SafetensorError) as error:
+            if self.args.world_size > 1:
+                raise  # the others wait for this one
+            shutil.rmtree(folder, ignore_errors=True)
+            self.say(f"Checkpoint of step {self.state.global_step} could not be written ({error}); the last one stays.")
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, *args, **kwargs)
+        self.loss.load_state_dict(load_file(Path(resume_from_checkpoint) / HEAD_FILE))
+
+
+def save_weights(module: nn.Module, path: Path) -> None:
+    """A module's parameters and buffers as safetensors; appears complete or not at all."""
+    state = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.writing")
+    try:
+        save_file(state, beside)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _listed(rows: Tensor) -> str:
+    few = ", ".join(str(row) for row in rows[:8].tolist())
+    return f"{few}, … ({len(rows)} in all)" if len(rows) > 8 else few

@@ -1,0 +1,325 @@
+"""What has gone wrong with a run, in words: the evidence in numbers, and what to try.
+
+``judge`` reads the measurements of a run so far and nothing else, so it can be asked again of any metrics.jsonl.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where a number becomes a verdict, and why there.
+
+    fused_cosine: mean |cos| of positives and of negatives. All rows ±z* give 1; sentences of a DistilBERT never trained
+        on pairs lie at 0.98 and 0.91 without harm, with an effective rank of 89.
+    fused_rank: RankMe of a rank-1 batch is 1; what noise float32 and batch norm leave adds less than this.
+    fused_fall: RankMe counts the last bit of noise, so a batch on its way to one point is told by its fall from the
+        highest rank the run has had.
+    collapsed_participation, collapsed_share: directions that carry the variance, and effective rank as a share of the
+        min(rows, D) it could reach; either tells. On the digits, 32 and 128 dimensions, eleven objectives that learn
+        keep 3.0 or more and 0.10 or more; vicreg without its covariance, barlow without its off-diagonal, kcl with too
+        little energy and ntxent at τ = 5 end at 1.1 to 3.6 and at 0.04 to 0.06 of 128.
+    collapsed_fall: an encoder may start that low (few features, outlier dimensions); a collapse has fallen to this
+        share of the highest the run has had.
+    fewest_dimensions: with fewer dimensions a low rank is no news.
+    dissipated: share of anchors with gradient under which a batch teaches next to nothing.
+    small_gap: cosine between positive and hardest negative, median over anchors. Nie's MPT is too early with m = 0.10
+        (Fig. 3c) and best from 0.20 to 0.35, as Li's gates are (0.27 to 0.37); InfoNCE's edge τ log n is 0.21 to 0.24.
+    never, never_share: mean dissipation and share of anchors with gradient that count as "no anchor has stopped".
+    large_gap: far beyond every margin that was best in either paper; Nie's m = 0.80 overfits (Fig. 3e).
+    turned, least_fall: rise of a held-out InfoNCE above its best that noise does not explain, as a share of how far it
+        had fallen, or of half a nat if it fell less.
+    settled: as many measurements in a row must say the same (and, for overfitting, come after the best one; their mean
+        is what is compared), so that a moment's transition is no verdict. confirmed: the same for what is urgent.
+    alive: share of anchors with gradient above which a gradient of zero cannot be the loss's doing.
+    dead, zero: gradient norm as a share of the largest the run has had (float32 keeps seven digits), and in itself.
+    exploded_embedding, exploded_gradient: growth over the first measurement, and over the largest of the first three.
+        Raw rows do get longer in a healthy run (the gradient is at right angles to them), a few times; gradients vary
+        more.
+    """
+
+    fused_cosine: float = 0.95
+    fused_rank: float = 1.5
+    fused_fall: float = 1 / 3
+    collapsed_participation: float = 2.5
+    collapsed_share: float = 0.06
+    collapsed_fall: float = 0.5
+    fewest_dimensions: int = 8
+    dissipated: float = 0.05
+    small_gap: float = 0.15
+    never: float = 0.9
+    never_share: float = 0.95
+    large_gap: float = 0.5
+    turned: float = 0.1
+    least_fall: float = 0.5
+    settled: int = 3
+    confirmed: int = 2
+    alive: float = 0.5
+    dead: float = 1e-7
+    zero: float = 1e-12
+    exploded_embedding: float = 100.0
+    exploded_gradient: float = 1000.0
+
+
+THRESHOLDS = Thresholds()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A name, a sentence with the evidence, and what to try."""
+
+    name: str
+    step: int
+    sentence: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.name} at step {self.step}: {self.sentence} Try: {self.advice}"
+
+
+class History:
+    """The records of a run by split; a record is one line of metrics.jsonl."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.training = [record for record in records if record["split"] == "training"]
+        self.held_out = [record for record in records if record["split"] == "held_out"]
+
+    @property
+    def last(self) -> Record:
+        """The latest training record, or held-out where nothing else is measured."""
+        return (self.training or self.held_out)[-1]
+
+    def series(self, name: str) -> list[float]:
+        """A number over the run, of the same split as ``last``; NaN where it is missing."""
+        return [_get(record, name) for record in self.training or self.held_out]
+
+    def lately(self, count: int, holds: Callable[[Record], bool]) -> bool:
+        """Whether something holds for each of the latest measurements."""
+        records = (self.training or self.held_out)[-count:]
+        return len(records) == count and all(holds(record) for record in records)
+
+
+def judge(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> list[Verdict]:
+    """What can be said of a run from its measurements so far; an empty list if all is well.
+
+    >>> healthy = {"step": 10, "split": "training", "effective_rank": 20.0, "rows": 64, "dimension": 32}
+    >>> judge([healthy])
+    []
+    >>> point = {**healthy, "positive_absolute": 1.0, "negative_absolute": 1.0, "effective_rank": 1.0}
+    >>> [verdict.name for verdict in judge([healthy, {**point, "step": 20}, {**point, "step": 30}])]
+    ['over-fusion']
+    """
+    if not history:
+        return []
+    run = History(history)
+    found = [verdict for check in CHECKS if (verdict := check(run, thresholds)) is not None]
+    if any(verdict.name == "over-fusion" for verdict in found):  # the others then say the same in other words
+        found = [verdict for verdict in found if verdict.name in ("over-fusion", "exploding norms")]
+    return found
+
+
+def over_fusion(run: History, limits: Thresholds) -> Verdict | None:
+    """Rank-1: every row is ±z*, where the gradient of any loss of cosines vanishes (CLOA, Theorem 3.1)."""
+    lowest = max(limits.fused_rank, limits.fused_fall * _largest(run.series("effective_rank")))
+
+    def fused(record: Record) -> bool:
+        cosine = min(_get(record, "positive_absolute"), _get(record, "negative_absolute"))
+        return cosine > limits.fused_cosine and _get(record, "effective_rank") < lowest
+
+    if not run.lately(limits.confirmed, fused):
+        return None
+    last = run.last
+    positive, negative, rank = (_get(last, k) for k in ("positive_absolute", "negative_absolute", "effective_rank"))
+    return Verdict(
+        "over-fusion", last["step"],
+        f"all embeddings are about to be one, up to sign: |cos| is {positive:.3f} for positives and {negative:.3f} for "
+        f"negatives, effective rank {rank:.2f} of {_reachable(last)}. The nearer they come, the weaker the gradient of "
+        f"any loss of cosines{_norm(last)}.",
+        "a learning rate ten times smaller, a warm-up, gradient clipping; an objective that weighs all negatives "
+        "(infonce) for one that sees the hardest alone; if labels are known, cloa.",
+    )  # fmt: skip
+
+
+def dimensional_collapse(run: History, limits: Thresholds) -> Verdict | None:
+    """Few of the dimensions carry the embeddings."""
+    last, reachable = run.last, _reachable(run.last)
+    if reachable < limits.fewest_dimensions:
+        return None
+    for name, lowest in (
+        ("participation", limits.collapsed_participation),
+        ("effective_rank", limits.collapsed_share * reachable),
+    ):
+        highest = _largest(run.series(name))
+        if _largest(run.series(name)[-limits.settled :]) < min(lowest, limits.collapsed_fall * highest):
+            break
+    else:
+        return None
+    said = {"participation": "directions that carry the variance", "effective_rank": "effective rank"}[name]
+    return Verdict(
+        "dimensional collapse", last["step"],
+        f"the embeddings use few of the {reachable} dimensions they could: {said} {_get(last, name):.1f} (it was "
+        f"{highest:.1f}), total variance {_get(last, 'total_variance'):.2f}.",
+        "more weight on spreading out (uniformity, energy, covariance) or a lower temperature, a smaller learning "
+        "rate, weaker augmentation, a projection head used in training only.",
+    )  # fmt: skip
+
+
+def dissipation_too_early(run: History, limits: Thresholds) -> Verdict | None:
+    """The loss has let go of its anchors although positives and negatives are hardly apart."""
+
+    def stopped(record: Record) -> bool:
+        share, gap = _get(record, "with_gradient"), _get(record, "hardest_gap_50")
+        return share < limits.dissipated and gap < limits.small_gap
+
+    if not run.lately(limits.settled, stopped):
+        return None
+    last = run.last
+    share, gap = _get(last, "with_gradient"), _get(last, "hardest_gap_50")
+    return Verdict(
+        "dissipation too early", last["step"],
+        f"{share:.0%} of the anchors still receive gradient, but the positive is only {gap:.3f} closer (in cosine, "
+        f"median) than the hardest negative; uniformity stands at {_get(last, 'uniformity'):.2f}.",
+        "a larger margin or a higher temperature (hypersphere.anatomy.advise measures a fitting one), harder negatives "
+        "or a larger batch.",
+    )  # fmt: skip
+
+
+def dissipation_never(run: History, limits: Thresholds) -> Verdict | None:
+    """The loss goes on pushing apart what has long been apart."""
+
+    def restless(record: Record) -> bool:
+        moving = _get(record, "with_gradient") >= limits.never_share and _get(record, "dissipation") >= limits.never
+        return moving and _get(record, "hardest_gap_50") > limits.large_gap
+
+    if not run.lately(limits.settled, restless):
+        return None
+    last = run.last
+    share, gate, gap = (_get(last, name) for name in ("with_gradient", "dissipation", "hardest_gap_50"))
+    return Verdict(
+        "dissipation never", last["step"],
+        f"the positive is {gap:.2f} closer (in cosine, median) than the hardest negative, and still {share:.0%} of the "
+        f"anchors receive gradient, {gate:.0%} of it undiminished: the loss does not know when to stop, which ends in "
+        "overfitting.",
+        "a smaller margin or a lower temperature, or an objective that dissipates (infonce, dcl_plus, mpt, met, mat) "
+        "in place of one that cannot (dcl, dhel, kcl, align_uniform).",
+    )  # fmt: skip
+
+
+def overfitting(run: History, limits: Thresholds) -> Verdict | None:
+    """Held-out losses turn while training ones fall (Nie et al. 2023, Fig. 1)."""
+    turned = {name: found for name in ("infonce", "objective") if (found := _turn(run, name, limits)) is not None}
+    if "infonce" not in turned:  # the value of a modified objective means nothing; InfoNCE's always does
+        return None
+    step, best, now, then, trained = turned["infonce"]
+    both = " The objective itself did the same." if "objective" in turned else ""
+    spread = [f"{name} {_get(run.held_out[-1], name):.2f}" for name in ("alignment", "uniformity")]
+    return Verdict(
+        "overfitting", run.last["step"],
+        f"held-out InfoNCE was best at step {step} ({best:.3f}) and has risen to {now:.3f}, while that of the training "
+        f"batch went from {then:.3g} to {trained:.3g}.{both} Held-out {' and '.join(spread)} now.",
+        f"the checkpoint of step {step}, more data or stronger augmentation, dropout or weight decay, a smaller margin "
+        "or a lower temperature, so that anchors that are well placed are left alone.",
+    )  # fmt: skip
+
+
+def dead_gradient(run: History, limits: Thresholds) -> Verdict | None:
+    """The loss has gradient for its anchors and none of it reaches a parameter."""
+    largest = _largest(run.series("gradient_norm"))
+    low = max(limits.zero, limits.dead * largest)
+
+    def dead(record: Record) -> bool:
+        return _get(record, "with_gradient") >= limits.alive and _get(record, "gradient_norm") <= low
+
+    if not run.lately(limits.confirmed, dead):
+        return None
+    last = run.last
+    share, norm = _get(last, "with_gradient"), _get(last, "gradient_norm")
+    was = f"it was {largest:.3g}" if largest > low else "it has never been anything else"
+    return Verdict(
+        "dead gradient", last["step"],
+        f"{share:.0%} of the anchors receive gradient, but that of the parameters is {norm:.3g} ({was}): it is "
+        "lost inside the encoder.",
+        "units that are not dead or saturated (a smaller learning rate, another initialisation, batch norm), "
+        "parameters that are not frozen, embeddings that are not detached, a loss scale that does not underflow.",
+    )  # fmt: skip
+
+
+def exploding_norms(run: History, limits: Thresholds) -> Verdict | None:
+    """Embeddings or gradients have grown out of all proportion, or are no numbers any more."""
+    said = []
+    for name, words, times, first in (
+        ("embedding_norm", "the mean length of the raw embeddings", limits.exploded_embedding, 1),
+        ("gradient_norm", "the norm of the gradient", limits.exploded_gradient, limits.settled),
+    ):
+        values = [value for value in run.series(name) if not math.isnan(value)]
+        if not values:
+            continue
+        usual = _largest(values[:first])
+        if not values[-1] < 1e300:
+            said.append(f"{words} is not finite")
+        elif values[-1] > times * usual > 0:
+            said.append(f"{words} is {values[-1]:.3g}, {values[-1] / usual:.3g} times what it was at the start")
+    if not said:
+        return None
+    return Verdict(
+        "exploding norms", run.last["step"], f"{' and '.join(said)}.",
+        "a smaller learning rate, a warm-up, gradient clipping, weight decay; in half precision bfloat16 for float16.",
+    )  # fmt: skip
+
+
+CHECKS: tuple[Callable[[History, Thresholds], Verdict | None], ...] = (
+    over_fusion,
+    dimensional_collapse,
+    dissipation_too_early,
+    dissipation_never,
+    overfitting,
+    dead_gradient,
+    exploding_norms,
+)
+
+
+def _turn(run: History, name: str, limits: Thresholds) -> tuple[int, float, float, float, float] | None:
+    """Step and value of the best held-out measurement, the mean of the latest, and training's at both times; None
+    unless the former has risen and the latter has not."""
+    held = [(r["step"], _get(r, name)) for r in run.held_out if math.isfinite(_get(r, name))]
+    trained = [(r["step"], _get(r, name)) for r in run.training if math.isfinite(_get(r, name))]
+    if len(held) <= limits.settled + 1 or not trained:
+        return None
+    place = min(range(len(held)), key=lambda k: held[k][1])
+    step, best = held[place]
+    after = held[place + 1 :]
+    if len(after) < limits.settled:
+        return None
+    now = sum(value for _, value in after[-limits.settled :]) / limits.settled
+    fallen = max(value for _, value in held[: place + 1]) - best
+    if not now - best > limits.turned * max(fallen, limits.least_fall):
+        return None
+    then = min(trained, key=lambda each: abs(each[0] - step))[1]
+    latest = [value for at, value in trained if at > step][-limits.settled :]
+    mean = sum(latest) / len(latest) if latest else math.nan
+    return (step, best, now, then, mean) if mean < then else None
+
+
+def _get(record: Record, name: str) -> float:
+    return float(record.get(name, math.nan))
+
+
+def _reachable(record: Record) -> int:
+    """The largest rank a batch of this shape can have; 0 if the shape was not written down."""
+    return int(min(record.get("rows", 0), record.get("dimension", 0)))
+
+
+def _largest(values: Sequence[float]) -> float:
+    return max((value for value in values if math.isfinite(value)), default=math.nan)
+
+
+def _norm(record: Record) -> str:
+    norm = _get(record, "gradient_norm")
+    return f" (its norm now: {norm:.2g})" if math.isfinite(norm) else ""

@@ -1,0 +1,110 @@
+"""Training on images and on CLOA's three lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from hypersphere.data.images import label_fraction, load_images
+from hypersphere.encoders.image import load_image_encoder
+from hypersphere.training.images import prepare_images, prepare_lines
+from hypersphere.training.reading import parse_recipe
+from hypersphere.training.run import NotPreparedError, train
+from tests.training import worlds
+
+
+def quiet(sentence: str) -> None:
+    """Nothing to say."""
+
+
+def test_a_run_on_the_digits_learns_and_can_be_opened(tmp_path: Path) -> None:
+    tree = worlds.digits_recipe(
+        tmp_path, data={"rows": 0}, batch={"size": 128}, optimizer={"lr": 5e-3}, steps=40, evaluation={"every": 20}
+    )
+    finished = train(parse_recipe(tree), say=quiet)
+    history = {step: scores["knn"] for step, scores in finished.results["history"].items()}
+    assert set(history) == {0, 20, 40}
+    assert max(history[20], history[40]) > history[0]
+    assert finished.results["scores"]["knn"] > 85
+    encoder, description = load_image_encoder(finished.folder / "model")
+    assert not encoder.training and description["name"] == "small-cnn"
+    assert yaml.safe_load((finished.folder / "recipe.yaml").read_text())["seed"] == 42
+    assert (finished.folder / "environment.json").is_file()
+
+
+def test_the_best_weights_are_chosen_without_the_test_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hypersphere.training import images
+
+    seen: list[torch.Tensor] = []
+    real = images.knn_probe
+
+    def spy(train_z: torch.Tensor, train_y: torch.Tensor, test_z: torch.Tensor, test_y: torch.Tensor) -> object:
+        seen.append(test_y)
+        return real(train_z, train_y, test_z, test_y)
+
+    monkeypatch.setattr(images, "knn_probe", spy)
+    task = prepare_images(parse_recipe(worlds.digits_recipe(tmp_path)), tmp_path / "run", quiet)
+    assert task.score is not None and task.final is not None
+    task.score()
+    task.final()
+    assert len(seen[0]) == 40  # the held-out ones
+    assert torch.equal(seen[1], load_images("digits", "test").labels)
+
+
+def test_cloa_sees_only_the_share_of_labels_it_is_given(tmp_path: Path) -> None:
+    tree = worlds.digits_recipe(
+        tmp_path,
+        data={"labels": 0.2},
+        objective={"name": "cloa", "base": "ntxent", "num_classes": 10, "dim": 16},
+        head={"kind": "mlp", "hidden": [16, 16]},
+    )
+    task = prepare_images(parse_recipe(tree), tmp_path / "run", quiet)
+    labels = task.trainer.train_dataset.labels  # type: ignore[union-attr]
+    everything = load_images("digits", "train").labels[:200]
+    assert 0.1 < (labels >= 0).float().mean() < 0.3
+    known = label_fraction(everything, 0.2, 42)
+    assert int((known >= 0).sum()) >= int((labels >= 0).sum())
+    z = task.trainer.loss.project(task.trainer.embed(task.trainer.encoder, task.sample))
+    objective, given = task.trainer.loss.objective, task.sample["labels"]
+    anchored = (objective(z[0], z[1], given) - objective.base(z[0], z[1])).item()
+    rows = [i for i in range(len(given)) if given[i] >= 0]
+    cosine = torch.nn.functional.cosine_similarity
+    directions = objective.regression.directions
+    pulls = [1 - cosine(view[i], directions[given[i]], dim=0) for view in z for i in rows]
+    assert anchored == pytest.approx(torch.stack(pulls).mean().item(), rel=1e-4)
+
+
+def test_what_does_not_fit_together_is_refused_before_the_run(tmp_path: Path) -> None:
+    wrong = {"name": "cloa", "base": "ntxent", "num_classes": 10, "dim": 99}
+    with pytest.raises(NotPreparedError, match="99"):
+        train(parse_recipe(worlds.digits_recipe(tmp_path, objective=wrong)), say=quiet)
+    with pytest.raises(NotPreparedError, match="no image encoder 'resnet19'"):
+        tree = worlds.digits_recipe(tmp_path)
+        train(parse_recipe({**tree, "encoder": {"name": "resnet19"}}), say=quiet)
+    assert not (tmp_path / "run").exists()
+
+
+def test_three_lines_are_pulled_onto_their_negatives(tmp_path: Path) -> None:
+    tree = {
+        "task": "three-lines",
+        "data": {"source": "three-lines", "rows": 90, "noise": 0.02},
+        "encoder": {"name": "mlp", "hidden": [16, 16, 3]},
+        "objective": {"name": "ntxent", "temperature": 0.5},
+        "optimizer": {"name": "sgd", "lr": 0.05, "max_grad_norm": 0},
+        "batch": {"size": 90},
+        "steps": 60,
+        "monitor": {"every": 30, "rows": 90},
+        "loggers": [],
+        "output": str(tmp_path / "run"),
+    }
+    recipe = parse_recipe(tree)
+    task = prepare_lines(recipe, tmp_path / "run", quiet)
+    before = task.trainer.embed(task.trainer.encoder, task.sample)
+    task.trainer.train()
+    after = task.trainer.embed(task.trainer.encoder, task.sample)
+    cosine = torch.nn.functional.cosine_similarity
+    assert cosine(after[0], after[1]).mean() > cosine(before[0], before[1]).mean() + 0.2
+    assert cosine(after[0], after[1]).mean() > 0.8

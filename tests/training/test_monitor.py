@@ -1,0 +1,449 @@
+"""What the monitor measures, against plain loops; and that measuring changes nothing, costs little, survives a kill."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import Trainer, TrainerCallback, TrainingArguments
+
+import hypersphere as hs
+from hypersphere.training.journal import Journal, read_journal
+from hypersphere.training.loggers import LOGGERS, installed, report_to
+from hypersphere.training.monitor import Bar, Monitor, measure, undisturbed
+
+
+def views(rows: int = 12, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, dim, generator=generator)
+    return 3 * x, x + 0.4 * torch.randn(rows, dim, generator=generator)
+
+
+# --- measure
+
+
+def test_geometry_equals_plain_loops() -> None:
+    z1, z2 = views()
+    found = measure(hs.create_objective("infonce"), z1, z2)
+    h, other = ([row / np.linalg.norm(row) for row in z.double().numpy()] for z in (z1, z2))
+    size = len(h)
+    positive = [float(h[i] @ other[i]) for i in range(size)]
+    negative = [float(h[i] @ other[j]) for i in range(size) for j in range(size) if i != j]
+    gaps, hardest = [], []
+    for i in range(size):
+        far = [float(np.linalg.norm(h[i] - other[j])) for j in range(size) if j != i]
+        gaps.append(sum(far) / len(far) - float(np.linalg.norm(h[i] - other[i])))
+        hardest.append(positive[i] - max(float(h[i] @ other[j]) for j in range(size) if j != i))
+    expected = {
+        "positive_cosine": np.mean(positive),
+        "positive_spread": np.std(positive),
+        "negative_cosine": np.mean(negative),
+        "negative_spread": np.std(negative),
+        "negative_absolute": np.mean(np.abs(negative)),
+        "gap": np.mean(gaps),
+        "gap_10": np.quantile(gaps, 0.1),
+        "gap_90": np.quantile(gaps, 0.9),
+        "hardest_gap": np.mean(hardest),
+        "hardest_gap_50": np.quantile(hardest, 0.5),
+        "infonce": np.mean(
+            [math.log(sum(math.exp(h[i] @ o / 0.05) for o in other)) - h[i] @ other[i] / 0.05 for i in range(size)]
+        ),
+        "embedding_norm": np.mean([np.linalg.norm(row) for row in z1.numpy()]),
+    }
+    for name, value in expected.items():
+        assert getattr(found, name) == pytest.approx(value, abs=2e-5), name
+
+
+def test_the_share_with_gradient_counts_open_gates() -> None:
+    z1, z2 = views(40)
+    h, other = (nn.functional.normalize(z, dim=1) for z in (z1, z2))
+    cosine = h @ other.T
+    inside = cosine.diagonal() - (cosine - 9 * torch.eye(40)).amax(dim=1) < 0.23
+    found = measure(hs.create_objective("mpt", margin=0.23), z1, z2)
+    assert 0 < inside.float().mean() < 1
+    assert found.with_gradient == pytest.approx(inside.float().mean().item())
+    assert found.dissipation == pytest.approx(found.with_gradient)
+    assert found.hardest_weight == 1.0
+    assert found.ratio == pytest.approx(1.0)
+
+
+def test_infonce_dissipates_by_its_own_probability() -> None:
+    z1, z2 = views(40)
+    cosine = nn.functional.normalize(z1, dim=1) @ nn.functional.normalize(z2, dim=1).T
+    missing = 1 - torch.softmax(cosine / 0.05, dim=1).diagonal()
+    found = measure(hs.create_objective("infonce"), z1, z2)
+    assert found.dissipation == pytest.approx(missing.mean().item(), abs=1e-5)
+    assert found.with_gradient == pytest.approx((missing >= 0.01).float().mean().item())
+
+
+def test_only_the_first_rows_are_measured() -> None:
+    z1, z2 = views(30)
+    objective = hs.create_objective("infonce")
+    assert measure(objective, z1, z2, rows=10) == measure(objective, z1[:10], z2[:10])
+    assert measure(objective, z1, z2, rows=10).rows == 10
+
+
+@pytest.mark.parametrize("name", hs.list_objectives())
+def test_every_objective_is_measured(name: str) -> None:
+    z1, z2 = views(16, 8)
+    objective = hs.create_objective(name, **({"num_classes": 3, "dim": 8} if name == "cloa" else {}))
+    found = measure(objective, z1, z2, labels=torch.arange(16) % 3, gradient_norm=2.5)
+    numbers = found.to_dict()
+    for missing in [key for key, value in numbers.items() if math.isnan(value)]:
+        assert missing in found.reasons, f"{missing} is NaN without a reason"
+    assert numbers["gradient_norm"] == 2.5
+    assert 0 <= numbers["with_gradient"] <= 1
+
+
+def test_what_has_no_meaning_has_a_reason() -> None:
+    z1, z2 = views(16, 8)
+    found = measure(hs.create_objective("vicreg"), z1, z2)
+    assert math.isnan(found.dissipation)
+    assert "features" in found.reasons["dissipation"]
+
+
+def test_a_foreign_loss_is_measured_too() -> None:
+    z1, z2 = views(16, 8)
+
+    def theirs(a: Tensor, b: Tensor) -> Tensor:
+        a, b = nn.functional.normalize(a, dim=1), nn.functional.normalize(b, dim=1)
+        return nn.functional.cross_entropy(a @ b.T / 0.5, torch.arange(len(a)))
+
+    ours = measure(hs.create_objective("infonce", temperature=0.5), z1, z2)
+    found = measure(theirs, z1, z2)
+    assert found.objective == pytest.approx(ours.objective, abs=1e-6)
+
+
+def test_objectives_that_gather_are_measured_alone_and_left_as_they_are() -> None:
+    objective = hs.create_objective("infonce", gather=True, learnable=True)
+    before = {name: value.clone() for name, value in objective.state_dict().items()}
+    measure(objective, *views())
+    assert objective.gather is True
+    assert all(torch.equal(before[name], value) for name, value in objective.state_dict().items())
+    assert all(parameter.grad is None for parameter in objective.parameters())
+
+
+def test_wrong_input_is_refused_in_one_sentence() -> None:
+    z1, z2 = views()
+    with pytest.raises(ValueError, match="two views of one shape"):
+        measure(hs.create_objective("infonce"), z1, z2[:5])
+    with pytest.raises(ValueError, match="every is a number of steps"):
+        Monitor(hs.create_objective("infonce"), every=-1)
+    with pytest.raises(ValueError, match="budget is a share"):
+        Monitor(hs.create_objective("infonce"), budget=0)
+
+
+# --- in a Trainer
+
+
+class TwoViews(nn.Module):
+    """Batch norm has statistics, dropout draws random numbers: both must not notice the monitor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 8))
+        self.objective = hs.create_objective("infonce")
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"loss": self.objective(self.body(x), self.body(x))}
+
+
+def trainer_of(folder: Path, steps: int, **more: Any) -> Trainer:
+    torch.manual_seed(0)
+    data = [{"x": row} for row in torch.randn(64, 8, generator=torch.Generator().manual_seed(1))]
+    arguments = TrainingArguments(
+        output_dir=str(folder), max_steps=steps, per_device_train_batch_size=16, learning_rate=1e-2, seed=3,
+        report_to=more.pop("report_to", []), use_cpu=True, logging_steps=5, save_steps=10, **more,
+    )  # fmt: skip
+    return Trainer(model=TwoViews(), args=arguments, train_dataset=data)  # type: ignore[arg-type]
+
+
+def watched(trainer: Trainer, path: Path | None, **settings: Any) -> Monitor:
+    model = trainer.model
+    assert isinstance(model, TwoViews)
+    batch, unseen = torch.randn(2, 32, 8, generator=torch.Generator().manual_seed(2))
+
+    def training() -> tuple[Tensor, Tensor, None]:
+        model.train()
+        random.random()
+        np.random.rand()
+        return model.body(batch), model.body(batch), None
+
+    def held_out() -> tuple[Tensor, Tensor, None]:
+        model.eval()
+        return model.body(unseen), model.body(unseen + 0.1), None
+
+    settings.setdefault("every", 5)
+    monitor = Monitor(model.objective, training=training, held_out=held_out, path=path, **settings)
+    return monitor.join(trainer)
+
+
+def test_measuring_does_not_change_the_training(tmp_path: Path) -> None:
+    plain = trainer_of(tmp_path / "a", 20, disable_tqdm=True)
+    plain.train()
+    seen = trainer_of(tmp_path / "b", 20, disable_tqdm=True)
+    monitor = watched(seen, tmp_path / "metrics.jsonl", say=lambda words: None)
+    seen.train()
+    assert monitor.measured == 5  # steps 0, 5, 10, 15, 20
+    ours, theirs = plain.model.state_dict(), seen.model.state_dict()  # type: ignore[union-attr]
+    assert ours.keys() == theirs.keys()
+    assert any("running_mean" in name for name in ours)
+    for name, value in ours.items():
+        assert torch.equal(value, theirs[name]), name
+
+
+def test_undisturbed_puts_everything_back() -> None:
+    model = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5))
+    model[1].eval()
+    kept = {name: value.clone() for name, value in model.state_dict().items()}
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)
+    expected = random.random(), np.random.rand(), torch.rand(1)
+    random.seed(1), np.random.seed(1), torch.manual_seed(1)
+    with undisturbed([model]):
+        model.train()
+        drawn = model(torch.randn(8, 4)), random.random(), np.random.rand()
+        assert not drawn[0].requires_grad
+        assert model[0].num_batches_tracked == 1
+    assert (random.random(), np.random.rand(), torch.rand(1)) == expected
+    assert [module.training for module in model] == [True, False]
+    assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
+
+
+def test_metrics_hold_both_splits_and_the_gradient_norm_before_clipping(tmp_path: Path) -> None:
+    norms: list[float] = []
+
+    class Heard(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            norms.extend([logs["grad_norm"]] if "grad_norm" in logs else [])
+
+    trainer = trainer_of(tmp_path, 10, disable_tqdm=True, max_grad_norm=1e-3)
+    watched(trainer, tmp_path / "metrics.jsonl", say=lambda words: None)
+    trainer.add_callback(Heard())
+    trainer.train()
+    records = read_journal(tmp_path / "metrics.jsonl")
+    assert [(r["step"], r["split"]) for r in records] == [
+        (step, split) for step in (0, 5, 10) for split in ("training", "held_out")
+    ]
+    found = [r["gradient_norm"] for r in records if r["split"] == "training"]
+    assert math.isnan(found[0])
+    assert found[1:] == pytest.approx(norms, rel=1e-6)
+    assert min(norms) > 1e-2  # far above what it was clipped to
+
+
+def test_a_resumed_run_drops_the_lines_after_its_checkpoint_and_measures_them_again(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    first = trainer_of(tmp_path, 15, disable_tqdm=True)
+    watched(first, path, say=lambda words: None)
+    first.train()
+    before = read_journal(path)
+    with path.open("a") as file:
+        file.write('{"step": 15, "split": "trai')  # the kill came in the middle of a line
+    second = trainer_of(tmp_path, 15, disable_tqdm=True)
+    monitor = watched(second, path, say=lambda words: None)
+    second.train(resume_from_checkpoint=str(tmp_path / "checkpoint-10"))
+    after = read_journal(path)
+    assert [(r["step"], r["split"]) for r in after] == [(r["step"], r["split"]) for r in before]
+    assert monitor.measured == 1
+    timing = {"monitor_seconds", "monitor_share", "step_seconds"}
+    texts = [[json.dumps({k: v for k, v in r.items() if k not in timing}) for r in each] for each in (before, after)]
+    assert texts[0] == texts[1]  # to the last digit
+
+
+class Slow(TrainerCallback):
+    """A step that takes its time, so that timing does not depend on the machine."""
+
+    def __init__(self, clock: list[float], seconds: float) -> None:
+        self.clock, self.seconds = clock, seconds
+
+    def on_pre_optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        self.clock[0] += self.seconds
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(200, [0, 200]), (400, [0, 140, 270, 400])])
+def test_left_to_itself_it_keeps_within_a_twentieth_of_the_step_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, expected: list[int]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("hypersphere.training.monitor.time.perf_counter", lambda: clock[0])
+    trainer = trainer_of(tmp_path, steps, disable_tqdm=True, save_strategy="no")
+    said: list[str] = []
+    monitor = watched(trainer, tmp_path / "metrics.jsonl", every=0, say=said.append)
+    original = monitor.sources["training"]
+
+    def costly() -> Any:
+        clock[0] += 0.5  # as long as five steps
+        return original()  # type: ignore[misc]
+
+    monitor.sources["training"] = costly
+    trainer.add_callback(Slow(clock, 0.1))
+    trainer.train()
+    assert sorted({record["step"] for record in read_journal(tmp_path / "metrics.jsonl")}) == expected
+    assert monitor.share == pytest.approx(0.05)  # all of the budget, and no more
+    assert said[-1].startswith(f"Measuring took {steps / 200:.1f} s, 5.0% of the {steps / 10:.1f} s spent in steps")
+
+
+def test_cheap_measurements_come_every_ten_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("hypersphere.training.monitor.time.perf_counter", lambda: clock[0])
+    trainer = trainer_of(tmp_path, 30, disable_tqdm=True, save_strategy="no")
+    watched(trainer, tmp_path / "metrics.jsonl", every=0, say=lambda words: None)
+    trainer.add_callback(Slow(clock, 0.1))
+    trainer.train()
+    assert sorted({r["step"] for r in read_journal(tmp_path / "metrics.jsonl")}) == [0, 10, 20, 30]
+
+
+def test_the_bar_shows_three_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trainer = trainer_of(tmp_path, 10, save_strategy="no")
+    monitor = watched(trainer, None, say=lambda words: None)
+    assert sum(isinstance(callback, Bar) for callback in trainer.callback_handler.callbacks) == 1
+    trainer.train()
+    assert monitor.bar is not None
+    assert list(monitor.bar.numbers) == ["loss", "held-out gap", "rank"]
+    assert monitor.bar.numbers["rank"].endswith("/8")
+    shown = capsys.readouterr()
+    assert "held-out gap" in shown.err
+    assert "10/10" in shown.err
+    assert "{" not in shown.out  # no dictionaries between the lines
+
+
+def test_loggers_get_every_number_and_checkpoints_do_not(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    trainer = trainer_of(tmp_path, 10, disable_tqdm=True, save_strategy="no", report_to=["tensorboard"])
+    watched(trainer, None, say=lambda words: None)
+    trainer.train()
+    event = next(tmp_path.rglob("events.out.tfevents*"))
+    events = EventAccumulator(str(event.parent))
+    events.Reload()
+    tags = set(events.Tags()["scalars"])
+    assert {"train/uniformity", "eval/uniformity", "train/effective_rank", "train/loss"} <= tags
+    assert [scalar.step for scalar in events.Scalars("eval/gap")] == [0, 5, 10]
+    assert not any("uniformity" in entry for entry in trainer.state.log_history)
+
+
+# --- the file
+
+
+def line(step: int, **more: Any) -> dict[str, Any]:
+    return {"step": step, "split": "training", **more}
+
+
+def test_a_journal_is_plain_json_and_reads_back(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "metrics.jsonl"
+    journal = Journal(path)
+    journal.append([line(0, ratio=math.nan, embedding_norm=math.inf)])
+    journal.append([line(1, ratio=0.125)])
+    strict = [json.loads(text, parse_constant=pytest.fail) for text in path.read_text().splitlines()]
+    assert strict[0]["ratio"] is None
+    found = read_journal(path)
+    assert math.isnan(found[0]["ratio"])
+    assert found[0]["embedding_norm"] > 1e300
+    assert found[1] == line(1, ratio=0.125)
+
+
+def test_resuming_cuts_the_file_where_the_checkpoint_was(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    Journal(path).append([line(step) for step in range(5)])
+    again = Journal(path)
+    again.resume(2)
+    assert [r["step"] for r in again.records] == [0, 1, 2]
+    again.append([line(3, new=1.0)])
+    assert [r["step"] for r in read_journal(path)] == [0, 1, 2, 3]
+    again.resume(0)
+    assert path.read_bytes() == b""
+
+
+def test_a_damaged_line_ends_what_can_be_resumed_and_is_named_when_read(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1, "split": "training"}\nnot a measurement\n{"step": 2, "split": "training"}\n')
+    with pytest.raises(ValueError, match=r"line 2 of .*metrics\.jsonl is not a measurement"):
+        read_journal(path)
+    journal = Journal(path)
+    journal.resume(5)
+    assert [r["step"] for r in journal.records] == [1]
+    assert path.read_text() == '{"step": 1, "split": "training"}\n'
+
+
+def test_a_full_disk_is_said_once_and_the_run_goes_on() -> None:
+    said: list[str] = []
+    z1, z2 = views()
+    monitor = Monitor(
+        hs.create_objective("infonce"), training=lambda: (z1, z2, None), path="/dev/full", say=said.append
+    )
+    for step in range(3):
+        monitor.observe(step)
+    assert len(said) == 1
+    assert "cannot be written" in said[0]
+    assert "No space left" in said[0]
+    assert [r["step"] for r in monitor.journal.records] == [0, 1, 2]
+
+
+# --- the figure
+
+
+def test_a_run_is_drawn_with_both_splits_and_its_verdicts(tmp_path: Path) -> None:
+    from hypersphere.figures.training import draw_run, save_run
+
+    z1, z2 = views(16, 8)
+    monitor = Monitor(hs.create_objective("infonce"), training=lambda: (z1, z2, None), held_out=lambda: (z2, z1, None))
+    for step in (0, 10):
+        monitor.observe(step)
+    records = [{**r, "verdicts": ["over-fusion"] if r["step"] else []} for r in monitor.journal.records]
+    figure = draw_run(records, "mine")
+    assert len(figure.axes) == 10  # all panels: the length of the embeddings is there, though no gradient's
+    drawn = figure.axes[0].get_lines()
+    assert list(drawn[0].get_xdata()) == [0, 10]
+    assert drawn[0].get_ydata()[1] == monitor.journal.records[0]["objective"]
+    assert drawn[1].get_linestyle() == "--"
+    assert [text.get_text() for text in figure.texts if "over-fusion" in text.get_text()] == ["step 10: over-fusion"]
+    picture = save_run(records, tmp_path)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "curves.pdf").read_bytes().startswith(b"%PDF")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.pdf", "curves.png"]
+    with pytest.raises(ValueError, match="no measurement yet"):
+        draw_run([])
+
+
+def test_what_has_no_meaning_leaves_its_panel_out() -> None:
+    from hypersphere.figures.training import draw_run
+
+    z1 = views(16, 8)[0]
+    monitor = Monitor(hs.create_objective("mpt", margin=0.001), training=lambda: (5 * z1, z1, None))
+    monitor.observe(0)
+    assert monitor.journal.records[0]["with_gradient"] == 0
+    assert "Ratio, median" not in [axis.get_title(loc="left") for axis in draw_run(monitor.journal.records).axes]
+
+
+# --- loggers
+
+
+def test_tensorboard_by_default_the_others_only_if_asked_or_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    for _, variables in LOGGERS.values():
+        for variable in variables:
+            monkeypatch.delenv(variable, raising=False)
+    there = {"tensorboard", "wandb", "mlflow"}
+    monkeypatch.setattr("hypersphere.training.loggers.find_spec", lambda name: object() if name in there else None)
+    assert report_to() == (["tensorboard"], [])
+    assert report_to(["wandb"]) == (["wandb"], [])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "file:runs")
+    assert report_to() == (["tensorboard", "mlflow"], [])
+    monkeypatch.setenv("WANDB_PROJECT", "sphere")
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    assert report_to() == (["tensorboard", "mlflow"], [])
+    there.clear()
+    chosen, missing = report_to(["tensorboard", "wandb"])
+    assert chosen == []
+    assert [words.split()[0] for words in missing] == ["tensorboard", "wandb"]
+    with pytest.raises(ValueError, match="no logger 'tensorbord'"):
+        report_to(["tensorbord"])
+
+
+def test_installed_agrees_with_importing() -> None:
+    assert installed("tensorboard")

@@ -1,0 +1,122 @@
+"""Recipes: what is written is what is run, and a mistake is answered with its key, the nearest right one, the range."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hypersphere.training.reading import parse_recipe, read_recipe, shipped, write_recipe
+from tests.training import worlds
+
+WANTED = {
+    "simcse-bert-base",
+    "simcse-roberta-base",
+    "simcse-small",
+    "simclr-cifar10",
+    "cloa-cifar10",
+    "cloa-cifar100",
+    "simclr-fashion",
+    "digits",
+    "three-lines",
+    *(f"{name}-{model}-base" for name in ("mmhe", "mmhs", "mbarlow", "mvicreg") for model in ("bert", "roberta")),
+}
+
+
+def test_the_promised_recipes_are_shipped_and_valid() -> None:
+    assert set(shipped()) == WANTED
+    for name in WANTED:
+        recipe = read_recipe(name)
+        assert recipe.about.summary and recipe.about.hardware
+        assert recipe.about.expect, f"{name} does not say which number to expect"
+        if recipe.about.measured:
+            assert recipe.about.minutes
+
+
+@pytest.mark.parametrize(
+    "name, objective, batch",
+    [
+        ("mmhe-bert-base", {"name": "mmhe", "margin": 0.30, "temperature": 0.05, "ratio": 1.75}, 128),
+        ("mmhs-roberta-base", {"name": "mmhs", "margin": 0.27, "ratio": 1.0}, 512),
+        ("mvicreg-roberta-base", {"name": "mvicreg", "margin": 0.37, "temperature": 0.05, "ratio": 1.25}, 512),
+        ("mbarlow-bert-base", {"name": "mbarlow", "margin": 0.30, "temperature": 0.05, "ratio": 1.5}, 128),
+    ],
+)
+def test_recipes_of_the_modified_losses_have_the_published_settings(name: str, objective: dict, batch: int) -> None:
+    recipe = read_recipe(name)
+    assert recipe.objective == objective
+    assert recipe.batch.size == batch
+    assert recipe.optimizer.lr == 1e-5
+
+
+@pytest.mark.parametrize(
+    "word, sentence",
+    [
+        ("optimizer.lrr=1", "no key optimizer.lrr; did you mean optimizer.lr?"),
+        ("lr=1", "no key lr; did you mean optimizer.lr?"),
+        ("encodr.name=x", "no key encodr; did you mean encoder?"),
+        ("optimizer.lr=-1", "optimizer.lr is -1: input should be greater than 0"),
+        ("optimizer.lr=fast", "optimizer.lr is 'fast'"),
+        ("schedule.warmup=1.5", "schedule.warmup is 1.5: input should be less than 1"),
+        ("head.kind=deep", "head.kind is 'deep': input should be 'none', 'linear-tanh'"),
+        ("batch=1", "batch.size is 1: input should be greater than or equal to 2"),
+        ("objective.temprature=1", "no parameter 'temprature'; did you mean 'temperature'?"),
+        ("objective.temperature=-1", "temperature must be a number above 0"),
+        ("objective=infonse", "no objective 'infonse'; did you mean 'infonce'?"),
+        ("epochs=0", "epochs is 0"),
+        ("word", "'word' is not key=value"),
+        ("head.keep=true", "head.keep is for text; here it would have no effect"),
+        ("batch.cache=true", "batch.cache is for text"),
+        ("data.noise=1", "data.noise is for three-lines"),
+        ("encoder.stem=imagenet", "encoder.stem is for ResNets"),
+        ("augmentation.strength=1", "augmentation.strength is for simclr views"),
+        ("optimizer.momentum=0.5", "optimizer.momentum is for sgd and lars"),
+        ("objective.gather=true", "objective.gather is always on"),
+        ("objective.reduction=none", "objective.reduction must be mean or sum"),
+    ],
+)
+def test_a_mistake_is_one_sentence(word: str, sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        read_recipe("digits", [word])
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [
+        (["head.keep=true", "head.output=7"], "a head that is kept is as wide as the encoder"),
+        (["head.keep=true", "head.kind=simclr"], "head.keep is for a linear-tanh head"),
+        (["objective=supcon"], "supcon reads labels, and text has none"),
+        (["objective={name: cloa, num_classes: 2, dim: 768}"], "cloa reads labels, and text has none"),
+        (["augmentation=cloa"], "augmentation.name is for images"),
+        (["data.labels=0.1"], "data.labels is for images and three-lines"),
+    ],
+)
+def test_what_text_has_no_use_for_is_refused(words: list[str], sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        read_recipe("simcse-small", words)
+    assert sentence in str(caught.value)
+
+
+def test_a_recipe_that_is_not_there_names_the_nearest() -> None:
+    with pytest.raises(FileNotFoundError, match="did you mean 'digits'"):
+        read_recipe("digit")
+
+
+def test_words_stand_over_the_file(tmp_path: Path) -> None:
+    path = worlds.recipe_file(tmp_path, **worlds.digits_recipe(tmp_path))
+    recipe = read_recipe(
+        str(path), ["objective=met", "objective.margin=0.4", "optimizer.lr=3e-5", "epochs=2", "batch=32"]
+    )
+    assert recipe.objective == {"name": "met", "margin": 0.4}
+    assert recipe.optimizer.lr == 3e-5
+    assert (recipe.epochs, recipe.steps) == (2, None)
+    assert recipe.batch.size == 32
+
+
+def test_the_resolved_recipe_reads_back_as_itself() -> None:
+    for name in WANTED:
+        recipe = read_recipe(name)
+        assert parse_recipe(yaml.safe_load(write_recipe(recipe))) == recipe

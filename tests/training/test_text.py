@@ -1,0 +1,140 @@
+"""Training on sentences: views, chunks, poolings, heads, and what is saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer
+
+import hypersphere as hs
+from hypersphere.encoders.text import create_text_encoder, describe
+from hypersphere.training.reading import parse_recipe
+from hypersphere.training.run import NotPreparedError, train
+from hypersphere.training.text import Chunks, prepare_text
+from tests.training import worlds
+
+
+def quiet(sentence: str) -> None:
+    """Nothing to say."""
+
+
+def test_chunks_give_back_every_view_in_its_place(tmp_path: Path) -> None:
+    model = create_text_encoder(str(worlds.encoder(tmp_path)), max_length=16).eval()
+    texts = worlds.sentences(7)
+    batch = Chunks(model.tokenizer, 16, 3, twice=True)([{"row": i, "texts": [t]} for i, t in enumerate(texts)])
+    with torch.no_grad():
+        found = model({"chunks": batch["chunks"], "place": batch["place"]})["sentence_embedding"]
+    expected = model.encode(texts, convert_to_tensor=True)
+    assert torch.allclose(found, torch.cat([expected, expected]), atol=1e-6)
+    assert max(len(chunk["input_ids"]) for chunk in batch["chunks"]) == 3
+    padded = sum(int((chunk["attention_mask"] == 0).sum()) for chunk in batch["chunks"])
+    together = model.tokenizer(texts * 2, padding=True, return_tensors="pt")["attention_mask"]
+    assert padded < int((together == 0).sum()) / 2
+
+
+@pytest.mark.parametrize("views", ["pairs", "triples"])
+def test_the_loss_is_that_of_the_plain_padded_batch(tmp_path: Path, views: str) -> None:
+    texts = 2 if views == "pairs" else 3
+    tree = worlds.text_recipe(tmp_path, data={"source": str(worlds.pairs(tmp_path, texts=texts)), "views": views})
+    tree["encoder"]["dropout"] = 0.0
+    task = prepare_text(parse_recipe(tree), tmp_path / "run", quiet)
+    instances = [task.trainer.train_dataset[row] for row in range(8)]  # type: ignore[index]
+    value = task.trainer.compute_loss(task.trainer.model, task.trainer.data_collator(instances))
+
+    model = AutoModel.from_pretrained(tree["encoder"]["name"]).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tree["encoder"]["name"])
+
+    def plain(column: int) -> torch.Tensor:
+        batch = tokenizer([i["texts"][column] for i in instances], padding=True, return_tensors="pt", truncation=True,
+                          max_length=16)  # fmt: skip
+        return task.trainer.loss.head(model(**batch).last_hidden_state[:, 0])
+
+    objective = hs.create_objective("infonce", temperature=0.1)
+    expected = objective(plain(0), plain(1), negatives=plain(2) if texts == 3 else None)
+    assert value.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_the_gradient_cache_changes_nothing_but_memory(tmp_path: Path) -> None:
+    found = []
+    for cache in (False, True):
+        tree = worlds.text_recipe(tmp_path, batch={"cache": cache})
+        task = prepare_text(parse_recipe(tree), tmp_path / "run", quiet)
+        trainer = task.trainer
+        torch.manual_seed(3)
+        for parameter in trainer.loss.parameters():
+            torch.nn.init.constant_(parameter, 0.1)
+        trainer.model.train()
+        torch.manual_seed(4)  # dropout
+        value = trainer.compute_loss(trainer.model, trainer.data_collator([trainer.train_dataset[i] for i in range(8)]))
+        value.backward()
+        found.append((value, [p.grad for p in trainer.model.parameters() if p.grad is not None]))
+    assert torch.equal(found[0][0], found[1][0])
+    assert len(found[0][1]) == len(found[1][1]) > 10
+    for plain, cached in zip(found[0][1], found[1][1], strict=True):
+        assert torch.allclose(plain, cached, atol=1e-7)
+
+
+def test_first_last_pooling_is_the_mean_of_the_first_and_last_transformer_layer(tmp_path: Path) -> None:
+    folder = worlds.encoder(tmp_path, layers=3)
+    model = create_text_encoder(str(folder), pooling="first-last", max_length=16).eval()
+    texts = worlds.sentences(3)
+    plain = AutoModel.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    for text in texts:  # one at a time: no padding to get wrong
+        states = plain(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
+        expected = ((states[1] + states[3]) / 2).mean(dim=1)[0]
+        found = torch.tensor(model.encode(text))
+        assert torch.allclose(found, expected, atol=1e-6)
+    assert "first and the last layer" in describe(model)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_run_leaves_a_folder_that_sentence_transformers_opens(tmp_path: Path, keep: bool) -> None:
+    tree = worlds.text_recipe(
+        tmp_path,
+        head={"kind": "linear-tanh", "keep": keep},
+        evaluation={"sts": str(worlds.scored(tmp_path)), "every": 3},
+    )
+    said: list[str] = []
+    finished = train(parse_recipe(tree), say=said.append)
+    opened = SentenceTransformer(str(finished.folder / "model"))
+    assert len(list(opened)) == (3 if keep else 2)
+    assert any(("belongs to the saved model" if keep else "training only") in sentence for sentence in said)
+    assert any("[CLS] of the last layer" in sentence for sentence in said)
+    assert set(finished.results["history"]) == {0, 3, 6}
+    best = finished.results["best_step"]
+    scores = {step: scores["stsb_dev"] for step, scores in finished.results["history"].items()}
+    assert scores[best] == max(scores.values()) == pytest.approx(finished.results["scores"]["stsb_dev"])
+    card = (finished.folder / "model" / "README.md").read_text()
+    assert "temperature: 0.1" in card and "Gao et al. 2021" in card
+    with pytest.raises(NotPreparedError, match="finished run"):
+        train(parse_recipe(tree), say=quiet)
+    with pytest.raises(NotPreparedError, match="finished run"):
+        train(parse_recipe(tree), resume=True, say=quiet)
+
+
+def test_a_learned_temperature_and_the_head_are_trained(tmp_path: Path) -> None:
+    tree = worlds.text_recipe(tmp_path, objective={"name": "infonce", "temperature": 0.1, "learnable": True})
+    task = prepare_text(parse_recipe(tree), tmp_path / "run", quiet)
+    before = {name: value.clone() for name, value in task.trainer.loss.state_dict().items()}
+    task.trainer.train()
+    after = task.trainer.loss.state_dict()
+    assert len(before) == 3
+    assert all(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_bad_text_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    def refusal(**changes: object) -> str:
+        with pytest.raises(NotPreparedError) as caught:
+            train(parse_recipe(worlds.text_recipe(tmp_path, **changes)), say=quiet)
+        assert not (tmp_path / "run").exists()
+        return str(caught.value)
+
+    assert "no text file" in refusal(data={"source": "nowhere.txt"})
+    assert "fewer than one batch of 128" in refusal(batch={"size": 128})
+    assert "no config.json" in refusal(encoder={"name": str(tmp_path)})
+    assert "line 1 of corpus.txt has 1 texts" in refusal(data={"views": "pairs"})
+    assert "less than one batch" in refusal(data={"held_out": 60})
