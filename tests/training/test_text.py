@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.stats
 import torch
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
@@ -108,6 +111,11 @@ def test_a_run_leaves_a_folder_that_sentence_transformers_opens(tmp_path: Path, 
     best = finished.results["best_step"]
     scores = {step: scores["stsb_dev"] for step, scores in finished.results["history"].items()}
     assert scores[best] == max(scores.values()) == pytest.approx(finished.results["scores"]["stsb_dev"])
+    table = list(csv.DictReader(worlds.scored(tmp_path).read_text().splitlines()))
+    first, second = (opened.encode([row[key] for row in table]) for key in ("sentence1", "sentence2"))
+    cosines = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    expected = 100 * scipy.stats.spearmanr(cosines, [float(row["score"]) for row in table]).statistic
+    assert scores[best] == pytest.approx(expected, abs=1e-3)
     card = (finished.folder / "model" / "README.md").read_text()
     assert "temperature: 0.1" in card and "Gao et al. 2021" in card
     with pytest.raises(NotPreparedError, match="finished run"):

@@ -131,10 +131,10 @@ def _scores(recipe: Recipe, encoder: SentenceEncoder) -> tuple[Any, Any]:
         return encoder.encode(sentences, batch_size=128, convert_to_numpy=True, show_progress_bar=False)
 
     def score() -> Scores:
-        return {"stsb_dev": score_pairs(encode, dev)}
+        return {"stsb_dev": 100 * score_pairs(encode, dev)}
 
     def final() -> Scores:
-        return score() if test is None else score() | {"stsb_test": score_pairs(encode, test)}
+        return score() if test is None else score() | {"stsb_test": 100 * score_pairs(encode, test)}
 
     return score, final
 
