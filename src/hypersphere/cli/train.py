@@ -70,7 +70,7 @@ def recipes(
         table.add_column(column, overflow="fold")
     for name, recipe in found.items():
         about = recipe.about
-        minutes = "" if about.minutes is None else f"{about.minutes:g}"
+        minutes = "not published" if about.minutes is None else f"{about.minutes:g}"
         expect = about.expect if about.measured else f"{about.expect} (published, not run here)" if about.expect else ""
         table.add_row(name, about.summary, about.hardware, minutes, expect)
     put(console(), table)
