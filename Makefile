@@ -36,7 +36,7 @@ imports: venv
 bench: venv
 	$(BIN)/python -m benchmarks.engine --large
 
-# Hours; may be interrupted, and continues. Peers that are installed take part: pip install -e '.[peers]'.
+# Half an hour or more; may be interrupted, and continues. Peers that are installed take part: pip install -e '.[peers]'.
 bench-objectives: venv
 	$(BIN)/hypersphere benchmark objectives --out benchmarks/results/objectives
 
