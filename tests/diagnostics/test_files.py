@@ -1,6 +1,7 @@
 """Embeddings from files of every kind hold the same rows; what cannot be read is refused in one sentence."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -164,3 +165,24 @@ def test_what_is_missing_is_named(tmp_path):
             load_embeddings(path)
     with pytest.raises(FileNotFoundError, match="with labels"):
         load_labels(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet-lists", "parquet-table"])
+def test_large_packed_arrays_are_mapped_and_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    from hypersphere.diagnostics import files
+
+    rows = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
+    path = tmp_path / f"packed.{suffix.split('-')[0]}"
+    if suffix == "npz":
+        np.savez_compressed(path, z1=rows, labels=np.arange(50))
+    elif suffix == "parquet-lists":
+        pq.write_table(pa.table({"z1": list(rows)}), path)
+    else:
+        pq.write_table(pa.table({f"d{k}": rows[:, k] for k in range(6)}), path)
+    whole = files.load_embeddings(path).z1
+    monkeypatch.setattr(files, "SPILL", 100)
+    mapped = files.load_embeddings(path).z1
+    assert isinstance(mapped, np.memmap) and not isinstance(whole, np.memmap)
+    assert np.array_equal(mapped, rows) and np.array_equal(whole, rows)

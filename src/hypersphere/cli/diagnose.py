@@ -24,7 +24,7 @@ BATCH = 64
 def diagnose(
     source: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="npy, safetensors (mapped), npz, parquet (read whole); a run; or a model."),
+        typer.Argument(metavar="FILE", help="npy, npz, safetensors, parquet; a run; or a model."),
     ],
     second: Annotated[Path | None, typer.Argument(metavar="FILE2", help="The second view, row by row.")] = None,
     text: Annotated[
@@ -48,7 +48,7 @@ def diagnose(
 
     Rows are normalised for you. With two views (z1 and z2 of one file, or two files) row i of the second is the
     positive of row i of the first. All rows are read; what needs pairs is taken from a sample, and the answer says so.
-    npy and safetensors are mapped and may be larger than memory; npz and parquet are read whole.
+    Files may be larger than memory: npy and safetensors are mapped, npz and parquet unpacked to disk and mapped.
     """
     if views not in VIEWS:
         refuse(f"--views is one of {', '.join(VIEWS)}, not {views!r}.")

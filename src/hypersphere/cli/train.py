@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 import warnings
 from typing import Annotated, Any
 
@@ -25,8 +24,6 @@ def train(
 ) -> None:
     """Train one encoder with any objective; resumable, and it says when something goes wrong."""
     _need(("transformers", "pydantic", "yaml", "accelerate"))
-    if not sys.stderr.isatty():
-        os.environ.setdefault("TQDM_MININTERVAL", "30")  # a line of progress every half minute into a file
     from hypersphere.training.reading import read_recipe, write_recipe
 
     try:
@@ -46,6 +43,9 @@ def train(
     except NotFiniteError as error:
         typer.echo(_ended(error), err=True)
         raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        typer.echo(f"Interrupted; the same command with --resume continues {wanted.output}.", err=True)
+        raise typer.Exit(130) from None
     except NotPreparedError as error:
         refuse(_ended(error))
     if int(os.environ.get("RANK", "0")) == 0:

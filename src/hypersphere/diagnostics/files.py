@@ -1,6 +1,7 @@
 """Embeddings from files: one or two views, and labels.
 
-.npy and .safetensors are mapped: a file may be larger than memory. .npz and .parquet are compressed, and read whole.
+A file may be larger than memory: .npy and .safetensors are mapped, large arrays of an .npz or .parquet are unpacked
+into a temporary file, a piece at a time, and mapped from there.
 Nothing is ever unpickled: an .npy or .npz with Python objects is refused.
 """
 
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 import difflib
 import re
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +22,7 @@ SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
 RUN_FILE = "embeddings.safetensors"  # what a run leaves in its folder: z1, and z2 where there are two views
 VIEW_NAMES = ("z1", "z2")
 LABEL_NAMES = ("labels", "label")
+SPILL = 2**26  # bytes of an unpacked array that are kept in memory
 
 
 class Loaded(NamedTuple):
@@ -114,10 +118,29 @@ def _archive(path: Path) -> dict[str, Any]:
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} cannot be read as npz: it is not a complete zip archive")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+        with np.load(path, allow_pickle=False) as archive, zipfile.ZipFile(path) as packed:
+            sizes = {member.filename.removesuffix(".npy"): member for member in packed.infolist()}
+            large = {name for name in archive.files if sizes[name].file_size > SPILL}
+            return {name: _unpacked(packed, sizes[name]) if name in large else archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} cannot be read as npz: {_reason(error)}") from error
+
+
+def _unpacked(packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
+    """A member of an archive, mapped from a temporary file that goes when nobody uses it any more."""
+    with tempfile.NamedTemporaryFile(suffix=".npy") as file:
+        with packed.open(member) as stream:
+            shutil.copyfileobj(stream, file)
+        file.flush()
+        return np.load(file.name, mmap_mode="r", allow_pickle=False)
+
+
+def _room(shape: tuple[int, int], dtype: Any) -> Any:
+    """An array to be filled: in memory, or, if it is large, in a temporary file."""
+    if shape[0] * shape[1] * np.dtype(dtype).itemsize <= SPILL:
+        return np.empty(shape, dtype=dtype)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
 
 
 def _safetensors(path: Path) -> dict[str, Any]:
@@ -150,7 +173,7 @@ def _parquet(path: Path, names: Sequence[str]) -> Loaded:
                 views = [_column(path, file, name, count) for name in (chosen.z1, chosen.z2) if name is not None]
                 return Loaded(*views, **labels)
             columns, note = _numeric(pa, path, schema)
-            together = np.empty((count, len(columns)), dtype=np.float32)
+            together = _room((count, len(columns)), np.float32)
             for place, name in enumerate(columns):
                 together[:, place] = file.read([name]).column(0).to_numpy(zero_copy_only=False)
             return Loaded(together, **labels, note=note)
@@ -178,7 +201,7 @@ def _column(path: Path, file: Any, name: str, count: int) -> Any:
         column = batch.column(0)
         values = column.flatten().to_numpy(zero_copy_only=False)
         if found is None:
-            found = np.empty((count, len(values) // len(batch)), dtype=values.dtype)
+            found = _room((count, len(values) // len(batch)), values.dtype)
         sizes = column.value_lengths().to_numpy(zero_copy_only=False)
         if column.null_count or not (sizes == found.shape[1]).all():
             row = done + int(np.flatnonzero(sizes != found.shape[1])[0])

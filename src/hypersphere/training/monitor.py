@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -240,6 +241,8 @@ class Bar(ProgressCallback):
         self.current_step = state.global_step
         if self.training_bar is not None:  # the time left of a resumed run is that of its own steps
             self.training_bar.initial = self.training_bar.n = state.global_step
+            if not sys.stderr.isatty():
+                self.training_bar.mininterval = 30  # seconds between the lines that a file gets
             self._refresh()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
