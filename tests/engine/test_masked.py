@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
 from hypersphere.engine import (
+    LOGARITHM,
+    SOFTPLUS,
     count,
     masked_logsumexp,
     masked_max,
@@ -17,7 +21,11 @@ from hypersphere.engine import (
     masked_min,
     masked_softmax,
     masked_sum,
+    masked_sum_of,
+    weighted_sum,
 )
+from hypersphere.engine.mask import fill, filled, mask_except
+from hypersphere.engine.masked import differentiated_once
 
 
 @st.composite
@@ -81,3 +89,79 @@ def test_a_row_in_which_nothing_counts_is_infinitely_low_and_passes_no_nan() -> 
     assert value.item() == -np.inf
     (slope,) = torch.autograd.grad(torch.logaddexp(value, torch.zeros(1)).sum(), [x])
     assert (slope == 0).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(blocks(), st.sampled_from([SOFTPLUS, LOGARITHM]))
+def test_sums_of_a_curve_equal_numpy_and_have_gradients_to_second_order(block, curve) -> None:
+    x, mask = block
+    scale, shift = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.3, 9.0))  # above 0 for the log
+    with torch.no_grad():
+        found = masked_sum_of(curve, x, mask, scale, shift)
+    a = 0.3 * x.numpy() + 9.0
+    expected = np.where(mask.numpy(), np.logaddexp(0, a) if curve is SOFTPLUS else np.log(a), 0).sum(axis=1)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+    x.requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda *inputs: masked_sum_of(curve, inputs[0], mask, *inputs[1:]), (x, scale, shift)
+    )
+    assert torch.autograd.gradgradcheck(
+        lambda *inputs: masked_sum_of(curve, inputs[0], mask, *inputs[1:]), (x, scale, shift)
+    )
+    # The same numbers where the graph's memory is reused, with learned numbers and with fixed ones.
+    plain = torch.autograd.grad(masked_sum_of(curve, x, mask, scale, shift).square().sum(), [x, scale, shift])
+    with differentiated_once():
+        again = torch.autograd.grad(masked_sum_of(curve, x, mask, scale, shift).square().sum(), [x, scale, shift])
+        fixed = torch.autograd.grad(masked_sum_of(curve, x, mask, 0.3, 9.0).square().sum(), x)
+    for one, other in zip([*plain, plain[0]], [*again, *fixed], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+
+
+def test_a_weighted_sum_moves_its_second_argument_only() -> None:
+    weight, x = torch.rand(3, 4, dtype=torch.float64, requires_grad=True), torch.randn(3, 4, dtype=torch.float64)
+    kept, along = weight.detach().clone(), torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
+    for context in (nullcontext(), differentiated_once()):
+        leaf = x.clone().requires_grad_()
+        with context:
+            value = weighted_sum(weight * 1.0, leaf)
+        np.testing.assert_allclose(value.detach().numpy(), (kept * x).numpy().sum(axis=1))
+        (slope,) = torch.autograd.grad(value @ along, leaf)
+        np.testing.assert_allclose(slope.numpy(), kept.numpy() * along.numpy()[:, None])
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_mask_that_knows_its_exceptions_does_what_any_mask_does(holds: bool) -> None:
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(5, 40, generator=generator, dtype=torch.float64)
+    rows, columns = (
+        torch.arange(5).repeat_interleave(3),
+        torch.rand(5, 40, generator=generator).topk(3).indices.flatten(),
+    )
+    knowing = mask_except(rows, columns, (5, 40), holds)
+    x[rows[0], columns[0]] = torch.inf if not holds else 2.0  # what does not count may be anything
+    plain = knowing.clone()
+    assert int(plain.sum()) == (15 if holds else 185)
+    assert torch.equal(count(knowing).long(), count(plain).long())
+    assert torch.equal(filled(x, knowing, -7.0), filled(x, plain, -7.0))
+    assert torch.equal(fill(x.clone(), knowing, -7.0), filled(x, plain, -7.0))
+    weights = torch.randn(5, generator=generator, dtype=torch.float64)
+    for reduction in (masked_sum, masked_logsumexp, masked_max, masked_mean, masked_min):
+        slopes = []
+        for mask in (knowing, plain):
+            leaf = x.clone().requires_grad_()
+            with differentiated_once():
+                value = reduction(leaf, mask)
+            (slope,) = torch.autograd.grad(value @ weights, leaf)
+            slopes.append((value.detach(), slope.to_dense()))
+        for one, other in zip(*slopes, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-14)
+
+
+def test_a_mask_that_was_changed_forgets_what_it_knew() -> None:
+    mask = mask_except(torch.arange(3), torch.arange(3), (3, 6), holds=False)
+    mask[:, 5] = False
+    assert count(mask).tolist() == [4, 4, 4]
+    assert masked_sum(torch.ones(3, 6), mask).tolist() == [4, 4, 4]
+    with torch.inference_mode():
+        seen = mask_except(torch.arange(3), torch.arange(3), (3, 6), holds=False)
+        assert masked_sum(torch.ones(3, 6), seen).tolist() == [5, 5, 5]

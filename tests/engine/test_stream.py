@@ -219,3 +219,49 @@ def test_an_objective_of_ones_own_does_everything() -> None:
     assert repr(objective) == "NewObjective(margin=0.5)"
     hs.testing.assert_gradient_exact(objective)
     hs.testing.check(objective, world_size=3)
+
+
+@pytest.mark.parametrize("t", [0.1, 2.0, 14.9, 15.1, 300.0])
+@pytest.mark.parametrize("pairs", ["same", "cross"])
+def test_pooled_anchors_need_one_sweep_and_keep_their_digits(t: float, pairs: str) -> None:
+    """Clusters on opposite sides: the exponentials of two anchors lie as far apart as they can."""
+    z1, z2 = views(14, 5)
+    z1 = torch.cat([z1[:3].sign() + 1e-3 * z1[:3], z1[3:]]).requires_grad_()
+    z2 = z2.requires_grad_()
+    objective = hs.create_objective("align_uniform", t=t, pairs=pairs)
+    with hs.dense():
+        expected = [objective(z1, z2), *torch.autograd.grad(objective(z1, z2), [z1, z2])]
+    with hs.streaming(4):
+        found = [objective(z1, z2), *torch.autograd.grad(objective(z1, z2), [z1, z2])]
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-13)
+
+
+def test_pooling_that_is_promised_but_not_kept_is_found_out() -> None:
+    class Squares(hs.create_objective("align_uniform").__class__):  # type: ignore[misc]
+        def combine(self, statistics: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {"loss": statistics["potential"].square().mean()}
+
+    z1, z2 = (z.requires_grad_() for z in views(9, 5))
+    with hs.streaming(4), pytest.raises(ValueError, match="does not pool 'potential'; pooled must be None"):
+        Squares()(z1, z2)
+
+
+def test_gradients_handed_out_are_nobody_elses() -> None:
+    """The loss's own gradients are handed out without a copy; another backward must not see what became of them."""
+    z1, z2 = (z.requires_grad_() for z in views(9, 5))
+    with hs.streaming(4):
+        loss = hs.create_objective("infonce")(z1, z2)
+    loss.backward(retain_graph=True)
+    once = z1.grad.clone()
+    z1.grad.mul_(-5)  # as an optimiser or a user may
+    z1.grad = None
+    loss.backward()
+    torch.testing.assert_close(z1.grad, once)
+    both = torch.randn(9, 5, dtype=torch.float64, requires_grad=True)
+    with hs.streaming(4):
+        hs.create_objective("infonce")(both, both).backward()
+    streamed, both.grad = both.grad, None
+    with hs.dense():
+        hs.create_objective("infonce")(both, both).backward()
+    torch.testing.assert_close(streamed, both.grad)

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Anchors, Statistics
-from hypersphere.engine.batch import Turn, assemble, turns
+from hypersphere.engine import Statistics
+from hypersphere.engine.batch import Turn, assemble, positives, turns
 from hypersphere.engine.reduce import finish
 from hypersphere.objectives import PairwiseObjective
 
@@ -97,11 +97,10 @@ def _with_leaves(
     for read in objective.reads:
         row, columns = turn.sources(read)
         matrices.append((rows[row] @ torch.cat([rows[c] for c in columns]).T).detach().requires_grad_())
-    seen = turn.anchors(objective, slice(0, turn.batch.size), x, y, matrices, objective.prepare(x, y))
-    positive = seen.positive.detach()
-    positive = (torch.full_like(positive, FAR) if without_positive else positive.clone()).requires_grad_()
-    replaced = Anchors(**{**vars(seen), "positive": positive})
-    return objective.block(replaced), positive, matrices
+    positive = positives(objective, x, y)
+    positive = (torch.full_like(positive, FAR) if without_positive else positive).requires_grad_()
+    seen = turn.anchors(objective, slice(0, turn.batch.size), x, y, matrices, objective.prepare(x, y), positive)
+    return objective.block(seen), positive, matrices
 
 
 def _total(objective: PairwiseObjective, found: list[Statistics], scope: str) -> Tensor:

@@ -3,18 +3,26 @@
 from hypersphere.engine.cache import GradientCache
 from hypersphere.engine.contract import Anchors, Read, Statistics
 from hypersphere.engine.evaluation import dense, evaluate, evaluate_whole, streaming
+from hypersphere.engine.mask import count
 from hypersphere.engine.masked import (
-    count,
+    LOGARITHM,
+    SOFTPLUS,
+    Curve,
     masked_logsumexp,
     masked_max,
     masked_mean,
     masked_min,
     masked_softmax,
     masked_sum,
+    masked_sum_of,
+    weighted_sum,
 )
 
 __all__ = [
+    "LOGARITHM",
+    "SOFTPLUS",
     "Anchors",
+    "Curve",
     "GradientCache",
     "Read",
     "Statistics",
@@ -28,5 +36,7 @@ __all__ = [
     "masked_min",
     "masked_softmax",
     "masked_sum",
+    "masked_sum_of",
     "streaming",
+    "weighted_sum",
 ]

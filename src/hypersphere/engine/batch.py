@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from hypersphere.engine.contract import Anchors, Evaluable, Read, Rowwise
+from hypersphere.engine.mask import mask_except
 from hypersphere.engine.processes import Share, exchange, gather_rows, world_size
 from hypersphere.geometry import normalize, require_finite
 
@@ -24,6 +26,15 @@ class Batch:
     @property
     def size(self) -> int:
         return self.share.total
+
+    @cached_property
+    def classes(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The instances sorted by label, and for each where its label begins there and how many have it (an
+        unlabelled one: 0)."""
+        assert self.labels is not None
+        known, order = self.labels.sort()
+        first, last = (torch.searchsorted(known, self.labels, right=right) for right in (False, True))
+        return order, first, torch.where(self.labels >= 0, last - first, 0)
 
 
 @dataclass(frozen=True)
@@ -53,13 +64,12 @@ class Turn:
 
     def mask(self, rows: Tensor, columns: int) -> Tensor:
         """True where a column is another instance than the anchor's; ``rows`` (B,) are places in the batch."""
-        return self._without_own(torch.ones(len(rows), columns, dtype=torch.bool, device=rows.device), rows)
+        return mask_except(*self._own(rows, columns), (len(rows), columns), holds=False)
 
-    def _without_own(self, mask: Tensor, rows: Tensor) -> Tensor:
-        line = torch.arange(len(rows), device=rows.device)
-        for own in range(0, self.own_columns(mask.shape[1]) * self.batch.size, self.batch.size):
-            mask[line, rows + own] = False
-        return mask
+    def _own(self, rows: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+        """Where in a block of these rows their own instances stand: (B, 1) and (B, 1 or 2)."""
+        line = torch.arange(len(rows), device=rows.device).unsqueeze(1)
+        return line, rows.unsqueeze(1) + torch.arange(self.own_columns(columns), device=rows.device) * self.batch.size
 
     def own_columns(self, columns: int) -> int:
         """How many columns belong to the anchor's own instance."""
@@ -67,12 +77,16 @@ class Turn:
 
     def relatives(self, rows: Tensor, columns: int) -> Tensor:
         """True at other instances that share the anchor's label."""
-        labels = self.batch.labels
-        assert labels is not None
-        unknown = labels.new_full((len(self.batch.rows[2]),), -1)
-        of_columns = torch.cat([labels] * self.own_columns(columns) + [unknown])
-        own = torch.where(labels >= 0, labels, torch.iinfo(labels.dtype).min)[rows]  # unlabelled: equals nothing
-        return self._without_own(own.unsqueeze(1) == of_columns, rows)
+        order, first, size = self.batch.classes
+        sizes = size[rows]
+        line = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), sizes)
+        within = torch.arange(len(line), device=rows.device) - (sizes.cumsum(0) - sizes)[line]
+        members = order[first[rows][line] + within]
+        others = members != rows[line]
+        line, members = line[others], members[others]
+        views = range(self.own_columns(columns))
+        places = torch.cat([members + view * self.batch.size for view in views])
+        return mask_except(line.repeat(len(views)), places, (len(rows), columns), holds=True)
 
     def anchors(
         self,
@@ -82,19 +96,17 @@ class Turn:
         y: Tensor,
         matrices: list[Tensor],
         context: object,
-        positive: Tensor | None = None,
+        positive: Tensor,
     ) -> Anchors:
         """What the objective sees of the anchors ``rows`` (places in the batch)."""
         places = torch.arange(rows.start, rows.stop, device=x.device)
         columns = matrices[0].shape[1] if matrices else 0
         labels = self.batch.labels
-        if not objective.positives_move:
-            y = y.detach()
         return Anchors(
             rows=x,
             others=y,
             places=places,
-            positive=(weighed(objective, x) * y).sum(dim=1) if positive is None else positive,
+            positive=positive,
             negatives=tuple(matrices),
             mask=self.mask(places, columns) if matrices else torch.empty(len(x), 0, dtype=torch.bool),
             relatives=self.relatives(places, columns) if objective.labelled and matrices else None,
@@ -107,6 +119,11 @@ def weighed(objective: Evaluable, rows: Tensor) -> Tensor:
     """Rows ready for an inner product with others: times the objective's metric, if it has one."""
     metric = objective.metric(rows)
     return rows if metric is None else rows * metric
+
+
+def positives(objective: Evaluable, x: Tensor, y: Tensor) -> Tensor:
+    """x_i·y_i: (B, D), (B, D) -> (B,)."""
+    return (weighed(objective, x) * y).sum(dim=1)
 
 
 def turns(objective: Evaluable, batch: Batch) -> list[Turn]:

@@ -53,6 +53,8 @@ class Evaluable(Rowwise, Protocol):
     anchors: "first" (the rows of z1 are anchors) or "both" (the two views take turns, stacked to 2N anchors).
     one_sided: keys carry no gradient, and neither do positives unless ``positives_move``.
     coupled: ``combine`` is needed to turn what anchors say into losses.
+    pooled: the one statistic that depends on the negatives, if ``combine`` needs only the logarithm of the sum of its
+        exponentials: then one sweep does for two. None: not so.
     """
 
     reduction: str
@@ -67,6 +69,8 @@ class Evaluable(Rowwise, Protocol):
     def positives_move(self) -> bool: ...
     @property
     def coupled(self) -> bool: ...
+    @property
+    def pooled(self) -> str | None: ...
     @property
     def labelled(self) -> bool: ...
     @property

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Turn, assemble, check, turns, weighed
+from hypersphere.engine.batch import Batch, Turn, assemble, check, positives, turns, weighed
 from hypersphere.engine.contract import Evaluable, Read, Statistics, Whole
 from hypersphere.engine.processes import world_size
 from hypersphere.engine.reduce import finish
@@ -104,7 +104,7 @@ def _dense_turn(objective: Evaluable, turn: Turn) -> Statistics:
 
     matrices = [similarities(read) for read in objective.reads]
     x, y = batch.rows[turn.anchor], batch.rows[turn.other]
-    positive = None
+    y = y if objective.positives_move else y.detach()
     if (
         objective.reads
         and objective.reads[0] in ("cross", "both")
@@ -112,4 +112,6 @@ def _dense_turn(objective: Evaluable, turn: Turn) -> Statistics:
         and objective.rows is None
     ):
         positive = matrices[0].diagonal()  # there already
+    else:
+        positive = positives(objective, x, y)
     return objective.block(turn.anchors(objective, slice(0, batch.size), x, y, matrices, context, positive))

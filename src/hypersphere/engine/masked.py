@@ -7,13 +7,17 @@ give 0·inf = NaN in the gradient of a temperature, and break logarithms and pow
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
+
+from hypersphere.engine.mask import count, fill, filled, known_to_hold
 
 _once: ContextVar[bool] = ContextVar("once", default=False)
 
@@ -47,20 +51,20 @@ def masked_softmax(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tens
     lowest = torch.finfo(x.dtype).min
     if torch.is_grad_enabled() and (x.requires_grad or (isinstance(scale, Tensor) and scale.requires_grad)):
         return torch.softmax(torch.where(mask, x * scale, lowest), dim=1)
-    powers = torch.where(mask, x, lowest)
+    powers = filled(x, mask, lowest)
     powers.sub_(powers.amax(dim=1, keepdim=True)).mul_(scale).exp_()
     return powers.mul_(powers.sum(dim=1, keepdim=True).reciprocal())
 
 
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
     """Largest value of each row, -inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
-    known = torch.where(mask, x.detach(), -math.inf)
+    known = filled(x, mask, -math.inf)
     return _gather(x, known.argmax(dim=1, keepdim=True), mask, -math.inf) if x.requires_grad else known.amax(dim=1)
 
 
 def masked_min(x: Tensor, mask: Tensor) -> Tensor:
     """Smallest value of each row, inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
-    known = torch.where(mask, x.detach(), math.inf)
+    known = filled(x, mask, math.inf)
     return _gather(x, known.argmin(dim=1, keepdim=True), mask, math.inf) if x.requires_grad else known.amin(dim=1)
 
 
@@ -70,7 +74,8 @@ def _gather(x: Tensor, place: Tensor, mask: Tensor, otherwise: float) -> Tensor:
 
 def masked_sum(x: Tensor, mask: Tensor) -> Tensor:
     """Sum of each row over the columns that count: (B, M) -> (B,)."""
-    return torch.where(mask, x, 0).sum(dim=1)
+    out: Tensor = _MaskedSum.apply(x, mask)  # type: ignore[no-untyped-call]
+    return out
 
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
@@ -78,9 +83,111 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     return masked_sum(x, mask) / count(mask)
 
 
-def count(mask: Tensor) -> Tensor:
-    """How many columns count in each row: (B, M) -> (B,)."""
-    return mask.sum(dim=1, dtype=torch.int32)  # five times as fast as the default int64
+def masked_sum_of(
+    curve: Curve, x: Tensor, mask: Tensor, scale: Tensor | float = 1.0, shift: Tensor | float = 0.0
+) -> Tensor:
+    """Σ_j f(scale · x_ij + shift) over the columns that count, f a ``Curve``: (B, M) -> (B,).
+
+    >>> x = torch.tensor([[0.0, 1.0, 5.0]])
+    >>> masked_sum_of(SOFTPLUS, x, torch.tensor([[True, True, False]])).item()
+    2.0064089298248291
+    """
+    out: Tensor = _MaskedSumOf.apply(curve, x, mask, scale, shift)  # type: ignore[no-untyped-call]
+    return out
+
+
+def weighted_sum(weight: Tensor, x: Tensor) -> Tensor:
+    """Σ_j weight_ij x_ij; the weight carries no gradient and is not to be used afterwards: (B, M) -> (B,)."""
+    out: Tensor = _WeightedSum.apply(weight.detach(), x)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _total(weight: Tensor, x: Tensor) -> Tensor:
+    """Σ_ij weight_ij x_ij, without a matrix of products where nothing must be differentiated."""
+    return (weight * x).sum() if torch.is_grad_enabled() else torch.dot(weight.flatten(), x.flatten())
+
+
+class _MaskedSum(torch.autograd.Function):
+    """What does not count may be infinite: it is replaced, not multiplied by 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
+        ctx.once = _once.get()
+        ctx.save_for_backward(mask)
+        places = known_to_hold(mask)
+        if places is None or not x.is_cpu:
+            return filled(x, mask, 0.0).sum(dim=1)
+        return x.new_zeros(len(x)).index_add_(0, places[0], x[places])
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        (mask,) = ctx.saved_tensors
+        places, along = known_to_hold(mask), upstream.unsqueeze(1).expand(mask.shape)
+        if torch.is_grad_enabled():
+            return torch.where(mask, along, 0), None
+        if ctx.once and places is not None and upstream.is_cpu:  # autograd adds it to what else x receives
+            values = upstream[places[0]]
+            return torch.sparse_coo_tensor(torch.stack(places), values, mask.shape, check_invariants=False), None
+        return filled(along, mask, 0.0), None
+
+
+class _WeightedSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
+        ctx.once = _once.get()
+        ctx.save_for_backward(weight)
+        return (weight * x).sum(dim=1)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor]:
+        (weight,) = ctx.saved_tensors
+        along = upstream.unsqueeze(1)
+        return None, weight.mul_(along) if ctx.once and not torch.is_grad_enabled() else weight * along
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A function of numbers and its derivative; the latter may overwrite its argument and return it."""
+
+    value: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor], Tensor]
+
+
+SOFTPLUS = Curve(lambda a: softplus(a, threshold=50), torch.sigmoid_)
+LOGARITHM = Curve(torch.log, torch.reciprocal_)
+
+
+class _MaskedSumOf(torch.autograd.Function):
+    """Two copies of x instead of one for each operation and each of their gradients."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, curve: Curve, x: Tensor, mask: Tensor, scale: Tensor | float, shift: Tensor | float
+    ) -> Tensor:
+        affine = (x * scale).add_(shift)
+        ctx.once, ctx.curve, ctx.numbers = (
+            _once.get(),
+            curve,
+            [None if isinstance(n, Tensor) else n for n in (scale, shift)],
+        )
+        ctx.save_for_backward(x, mask, affine, *(n for n in (scale, shift) if isinstance(n, Tensor)))
+        return fill(curve.value(affine), mask, 0.0).sum(dim=1)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        x, mask, affine, *tensors = ctx.saved_tensors
+        scale, shift = (tensors.pop(0) if n is None else n for n in ctx.numbers)
+        needs = ctx.needs_input_grad
+        if torch.is_grad_enabled():  # differentiated twice: the same in torch's own operations
+            total = torch.where(mask, ctx.curve.value(x * scale + shift), 0).sum(dim=1)
+            wanted = [n for n in (x, scale, shift) if isinstance(n, Tensor) and n.requires_grad]
+            found = list(torch.autograd.grad(total, wanted, upstream, create_graph=True))
+            return None, found.pop(0) if needs[1] else None, None, *(found.pop(0) if n else None for n in needs[3:])
+        slope = ctx.curve.slope(affine if ctx.once else affine.clone())
+        along_x = fill(slope, mask, 0.0).mul_((upstream * scale).unsqueeze(1))
+        of_scale = _total(along_x, x) / scale if needs[3] else None
+        of_shift = along_x.sum() / scale if needs[4] else None
+        return None, along_x, None, of_scale, of_shift
 
 
 class _MaskedLogSumExp(torch.autograd.Function):
@@ -88,14 +195,14 @@ class _MaskedLogSumExp(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor, scale: Tensor | float) -> Tensor:
-        powers = torch.where(mask, x, -math.inf)
+        powers = fill(x * scale, mask, -math.inf)
         highest = powers.amax(dim=1, keepdim=True).clamp_min_(torch.finfo(x.dtype).min)
-        powers.sub_(highest).mul_(scale).exp_()
+        powers.sub_(highest).exp_()
         total = powers.sum(dim=1)
         ctx.once = _once.get()
         ctx.scale = None if isinstance(scale, Tensor) else scale
         ctx.save_for_backward(x, mask, powers, total, *([scale] if isinstance(scale, Tensor) else []))
-        return total.log() + (highest * scale).squeeze(1)
+        return total.log() + highest.squeeze(1)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, Tensor | None]:
@@ -106,5 +213,5 @@ class _MaskedLogSumExp(torch.autograd.Function):
         else:  # a row where nothing counts has total 0 and powers 0
             weight = (upstream * scale / total.clamp_min(torch.finfo(x.dtype).tiny)).unsqueeze(1)
             along_x = powers.mul_(weight) if ctx.once else powers * weight
-        along_scale = ((along_x * x).sum() / scale).reshape(scale.shape) if ctx.needs_input_grad[2] else None
+        along_scale = _total(along_x, x) / scale if ctx.needs_input_grad[2] else None
         return along_x, None, along_scale

@@ -14,11 +14,13 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, assemble
-from hypersphere.engine.contract import Evaluable, Rowwise, Statistics, Whole
+from hypersphere.engine.batch import Batch, assemble, turns, weighed
+from hypersphere.engine.contract import Evaluable, Statistics, Whole
 from hypersphere.engine.processes import exchange, sum_over_processes, world_size
 from hypersphere.engine.reduce import uniform_weight
 from hypersphere.engine.sweep import Plan, Target, Weights, slopes_of
+
+CACHED_ROWS = 512
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,29 +62,47 @@ def stream(
 
 
 def _raw(
-    objective: Rowwise, batch: Batch, target: Target, inverse: list[Tensor], like: list[Tensor | None]
+    plan: Plan, batch: Batch, target: Target, inverse: list[Tensor], like: list[Tensor | None]
 ) -> list[Tensor | None]:
     """Gradients of this process's raw rows, times the processes whose mean DDP takes afterwards."""
     sum_over_processes([rows for rows in target.rows if rows is not None], batch.share)
     found: list[Tensor | None] = []
-    for index, (rows, z) in enumerate(zip(target.rows, like, strict=True)):
+    for index, z in enumerate(like):
+        rows = target.gradient(index)
         if rows is None or z is None:
             found.append(None)
             continue
         share = batch.extra if index == 2 else batch.share
         slope = share.own(rows)
-        if objective.rows is None:
-            h = share.own(batch.rows[index])
-            along = torch.bmm(slope.unsqueeze(1), h.unsqueeze(2)).squeeze(2)
-            slope.addcmul_(along, h, value=-1).mul_(inverse[index])  # (I - h hᵀ) ∂L/∂h / ‖z‖
-        else:
+        _finish_rows(plan, batch, target, index, slope, inverse[index])
+        if plan.objective.rows is not None:
             with torch.enable_grad():
                 leaf = z.detach().to(slope.dtype).requires_grad_()
-                (slope,) = torch.autograd.grad(objective.rows(leaf), leaf, slope)
+                (slope,) = torch.autograd.grad(plan.objective.rows(leaf), leaf, slope)
         # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
         found.append(slope * len(share.sizes) if len(share.sizes) > 1 else slope)
-        target.rows[index] = None
+        target.like[index] = target.rows[index] = None
     return found
+
+
+def _finish_rows(plan: Plan, batch: Batch, target: Target, index: int, slope: Tensor, inverse: Tensor) -> None:
+    """Adds what a view's rows gain from the positives, then goes back from unit rows to raw ones: (I - h hᵀ) ∂L/∂h
+    over the norm. In place, a few rows at a time, while they are in cache."""
+    objective, share = plan.objective, batch.extra if index == 2 else batch.share
+    own = share.own(batch.rows[index])
+    of_positives = [
+        slopes
+        for turn, slopes in zip(turns(objective, batch), target.positives, strict=True)
+        if index == turn.anchor or (index == turn.other and objective.positives_move)
+    ]
+    for start in range(0, len(slope), CACHED_ROWS):
+        part = slice(start, start + CACHED_ROWS)
+        gradient, h = slope[part], own[part]
+        for slopes in of_positives:
+            other = weighed(objective, share.own(batch.rows[1 - index])[part])
+            gradient.addcmul_(slopes[part].unsqueeze(1), other)
+        if objective.rows is None:
+            gradient.addcmul_((gradient * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse[part])
 
 
 def _needs_anywhere(
@@ -128,10 +148,12 @@ class _Reduced(torch.autograd.Function):
             values, targets = _uncoupled(plan, batch, needs)
         elif plan.objective.one_sided and not plan.objective.positives_move and not parameters:
             values, targets = _coupled_one_sided(plan, batch, needs)
+        elif plan.objective.pooled is not None and not plan.parts and not parameters:
+            values, targets = _pooled(plan, batch, needs)
         else:
             values, targets = _coupled(plan, batch, needs)
         plan.names = list(values)
-        raw = [_raw(plan.objective, batch, target, inverse, [z1, z2, negatives]) for target in targets]
+        raw = [_raw(plan, batch, target, inverse, [z1, z2, negatives]) for target in targets]
         _keep_slopes(ctx, [[*rows, *target.parameters] for rows, target in zip(raw, targets, strict=True)])
         return tuple(value.detach() for value in values.values())
 
@@ -143,7 +165,9 @@ class _Reduced(torch.autograd.Function):
         for number, weight in enumerate(upstream):
             for place, slope in enumerate(ctx.saved_tensors[number * width : (number + 1) * width]):
                 if slope is not None:
-                    found, scaled = total[place], slope * weight
+                    # A copy of the gradients is spared where it is the whole of the loss that is differentiated.
+                    scaled = slope if weight.is_cpu and weight == 1 else slope * weight
+                    found = total[place]
                     total[place] = scaled if found is None else found + scaled
         return (None, *total)
 
@@ -180,10 +204,62 @@ def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Fou
     for target, (weights, _) in zip(targets, coupled, strict=True):
         for name, slope in zip(moving, slopes, strict=True):
             for view, of_turn in enumerate(weights):  # the anchors of a turn are the rows of one view
-                whole, part, weight = target.rows[view], slope.rows[view], of_turn.get(name)
-                if whole is not None and part is not None and isinstance(weight, Tensor):
+                weight, part = of_turn.get(name), slope.rows[view]
+                whole = None if part is None else target.gradient(view)
+                if not isinstance(weight, Tensor):
+                    continue
+                target.positives[view].addcmul_(slope.positives[view], weight)
+                if whole is not None and part is not None:
                     batch.share.own(whole).addcmul_(batch.share.own(part), weight.unsqueeze(1))
     return values, targets
+
+
+class _Exponential:
+    """Weights in proportion to the exponential of a statistic, scaled by the first ones seen."""
+
+    def __init__(self) -> None:
+        self.reference: Tensor | None = None
+
+    def __call__(self, statistic: Tensor) -> Tensor:
+        if self.reference is None and len(statistic):
+            self.reference = statistic.mean()
+        return statistic if self.reference is None else torch.exp(statistic - self.reference)
+
+
+def _pooled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
+    """One sweep: but for a factor common to a turn's anchors, known when all have been seen, each counts as much as
+    the exponential of its pooled statistic. All else depends on positives alone and is weighed afterwards."""
+    pooled, views = plan.objective.pooled, range(len(turns(plan.objective, batch)))
+    assert pooled is not None
+    guesses = [_Exponential() for _ in views]
+    others = [name for name in plan.moving_statistics(batch) if name != pooled]
+    of_others = [plan.target(batch, [{name: 1.0} for _ in views], (False, False, False)) for name in others]
+    of_pooled = [
+        plan.target(batch, [{pooled: guesses[view]} if view == turn else {} for turn in views], needs) for view in views
+    ]
+    statistics = plan.sweep(batch, [*of_others, *of_pooled], once=True)
+    values, ((weights, _),) = _couple(plan, batch, statistics)
+    total = of_pooled[0]
+    for view, (target, of_turn) in enumerate(zip(of_pooled, weights, strict=True)):
+        exact, guess = of_turn[pooled], guesses[view](statistics[view][pooled])
+        assert isinstance(exact, Tensor)
+        factor = exact.sum() / guess.sum().clamp_min(torch.finfo(guess.dtype).tiny)
+        if (exact - factor * guess).abs().sum() > 1e-3 * exact.abs().sum():
+            raise ValueError(f"{type(plan.objective).__name__}.combine does not pool {pooled!r}; pooled must be None")
+        for index, found in enumerate(target.rows):
+            if found is not None:
+                whole, found = total.rows[index], found.mul_(factor)
+                if whole is None:
+                    total.rows[index] = found
+                elif whole is not found:
+                    whole.add_(found)
+        of_positives = target.positives[view].mul_(factor)
+        for name, other in zip(others, of_others, strict=True):
+            weight = of_turn[name]
+            assert isinstance(weight, Tensor)
+            of_positives.addcmul_(other.positives[view], weight)
+        total.positives[view] = of_positives
+    return values, [total]
 
 
 def _couple(
@@ -200,7 +276,7 @@ def _couple(
     flat = [leaf for turn in leaves for leaf in turn.values()]
     found = []
     for value in values.values():
-        slopes = slopes_of(value if value.requires_grad else None, [*flat, *plan.parameters], retain=True)
+        slopes = slopes_of(_itself(value), [*flat, *plan.parameters], retain=True)
         each = iter(slopes[: len(flat)])
         by_turn = [{name: next(each) for name in turn} for turn in leaves]
         weights: list[Weights] = [
@@ -208,6 +284,10 @@ def _couple(
         ]
         found.append((weights, slopes[len(flat) :]))
     return values, found
+
+
+def _itself(value: Tensor) -> list[tuple[Tensor, Tensor]]:
+    return [(value, torch.ones_like(value))] if value.requires_grad else []
 
 
 class _PerAnchor(torch.autograd.Function):
@@ -235,7 +315,7 @@ class _PerAnchor(torch.autograd.Function):
         target = plan.target(batch, weights, ctx.needs_input_grad[1:4])
         with torch.autocast(z1.device.type, enabled=False):
             plan.sweep(batch, [target])
-            raw = _raw(plan.objective, batch, target, inverse, [z1, z2, negatives])
+            raw = _raw(plan, batch, target, inverse, [z1, z2, negatives])
         return (None, *raw, *target.parameters)
 
 
@@ -257,7 +337,7 @@ class _Whole(_Reduced):
         names.extend(values)
         found: list[list[Tensor | None]] = []
         for value in values.values() if wants else ():
-            slopes = slopes_of(value if value.requires_grad else None, [*leaves, *objective.parameters()], retain=True)
+            slopes = slopes_of(_itself(value), [*leaves, *objective.parameters()], retain=True)
             # Every process has computed the whole: its own rows' part, and the parameters' as it is.
             rows = [None if s is None else batch.share.own(s) * len(batch.share.sizes) for s in slopes[:2]]
             found.append([None, None, *rows, *slopes[2:]])

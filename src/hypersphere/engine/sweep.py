@@ -7,7 +7,7 @@ overwrites the similarities, two matrix products add it to the gradients of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,39 +15,55 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Turn, turns, weighed
+from hypersphere.engine.batch import Batch, Turn, positives, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.masked import differentiated_once
 from hypersphere.engine.processes import gather_rows
 from hypersphere.engine.reduce import finish
 
 # A block is large enough for matrix products to run at full speed, a strip small enough to stay in cache.
-BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**22, 2**20, 512
+BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 3 * 2**22, 2**20, (512, 1024)
 
-Weights = dict[str, Tensor | float]
+# How much the anchors count in a total: all the same, each its own, or as their statistic says.
+Weight = float | Tensor | Callable[[Tensor], Tensor]
+Weights = dict[str, Weight]
 
 
 @dataclass
 class Target:
     """One number to differentiate: how much each statistic counts in it, and its gradients so far."""
 
-    weights: list[Weights]  # by turn: a weight for all anchors, or one for each of this process's
-    rows: list[Tensor | None]  # gradients of z1, z2, negatives as unit rows, of the whole batch; None: not wanted
+    weights: list[Weights]  # by turn
+    like: list[Tensor | None]  # z1, z2, negatives as unit rows, of the whole batch; None: no gradient wanted
+    rows: list[Tensor | None]  # their gradients; None: nothing so far
+    positives: list[Tensor]  # by turn: gradients of the positive similarities of this process's anchors
     parameters: list[Tensor] = field(default_factory=list)
 
-    def total(self, statistics: Statistics, turn: int, strip: slice) -> Tensor | None:
-        with torch.enable_grad():
-            parts = [
-                (statistics[name] * (weight[strip] if isinstance(weight, Tensor) else weight)).sum()
-                for name, weight in self.weights[turn].items()
-                if statistics[name].requires_grad
-            ]
-            return torch.stack(parts).sum() if parts else None
+    def gradient(self, index: int) -> Tensor | None:
+        """That of z1, z2 or the negatives, to be added to; None: not wanted."""
+        like = self.like[index]
+        if self.rows[index] is None and like is not None:
+            self.rows[index] = torch.zeros_like(like)
+        return self.rows[index]
+
+    def weighed(self, statistics: Statistics, turn: int, strip: slice) -> list[tuple[Tensor, Tensor]]:
+        """The statistics of a strip that move, and how much each of its anchors counts in them."""
+        return [
+            (statistics[name], _weight_of(statistics[name], weight, strip))
+            for name, weight in self.weights[turn].items()
+            if statistics[name].requires_grad
+        ]
 
     def add_to_parameters(self, slopes: list[Tensor | None]) -> None:
         for gradient, slope in zip(self.parameters, slopes, strict=True):
             if slope is not None:
                 gradient += slope
+
+
+def _weight_of(statistic: Tensor, weight: Weight, strip: slice) -> Tensor:
+    if isinstance(weight, Tensor):
+        return weight[strip]
+    return weight(statistic.detach()) if callable(weight) else torch.full_like(statistic, weight)
 
 
 @dataclass
@@ -63,13 +79,22 @@ class Plan:
     names: list[str] = field(default_factory=list)
 
     def target(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> Target:
-        rows = [torch.zeros_like(h) if need else None for h, need in zip(batch.rows, needs, strict=False)]
+        like = [h if need else None for h, need in zip(batch.rows, needs, strict=True)]
+        positives = [batch.rows[0].new_zeros(batch.share.size) for _ in turns(self.objective, batch)]
         exact = [torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32)) for p in self.parameters]
-        return Target(weights, rows, exact)
+        target = Target(weights, like, [None] * len(like), positives, exact)
+        if len(batch.share.sizes) > 1:  # all processes must have the same to sum up
+            for index in range(len(like)):
+                target.gradient(index)
+        return target
 
-    def sweep(self, batch: Batch, targets: list[Target]) -> list[Statistics]:
-        """Visits all of this process's anchors once; adds to the targets' gradients; statistics by turn."""
-        return [self._sweep_turn(turn, index, targets) for index, turn in enumerate(turns(self.objective, batch))]
+    def sweep(self, batch: Batch, targets: list[Target], once: bool | None = None) -> list[Statistics]:
+        """Visits all of this process's anchors once; adds to the targets' gradients; statistics by turn.
+
+        once: no operation on the matrices serves two targets; if not said, that is so if there is one.
+        """
+        once = len(targets) < 2 if once is None else once
+        return [self._sweep_turn(turn, index, targets, once) for index, turn in enumerate(turns(self.objective, batch))]
 
     def moving_statistics(self, batch: Batch) -> list[str]:
         """Names of the statistics that carry a gradient, found out on one anchor."""
@@ -91,11 +116,11 @@ class Plan:
         found = finish(self.objective, statistics)
         return found if self.parts else {"loss": found["loss"]}
 
-    def _sweep_turn(self, turn: Turn, index: int, targets: list[Target]) -> Statistics:
+    def _sweep_turn(self, turn: Turn, index: int, targets: list[Target], once: bool) -> Statistics:
         batch, objective = turn.batch, self.objective
         context = objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
         columns = [turn.columns(read) for read in objective.reads]
-        block_rows, strip_rows = self._rows(max(columns, default=1))
+        block_rows, strip_rows = self._rows(columns, 1 if once else len(targets))
         found: Statistics = {}
         buffers = [batch.rows[0].new_empty(min(block_rows, batch.share.size), width) for width in columns]
         copies: dict[tuple[int, int], Tensor] = {}
@@ -107,17 +132,18 @@ class Plan:
             for strip in _slices(block.start, block.stop, strip_rows):
                 inside = slice(strip.start - block.start, strip.stop - block.start)
                 strips = [matrix[inside] for matrix in matrices]
-                out, leaves = self._graph(turn, strip, strips, context, bool(targets), once=len(targets) < 2)
+                out, leaves = self._graph(turn, strip, strips, context, bool(targets), once)
                 local = slice(strip.start - start, strip.stop - start)
                 for name, value in out.items():
                     # Copied out: it may be a view of the block, and small tensors that stay would scatter the heap.
                     found.setdefault(name, value.new_empty(batch.share.size))[local] = value.detach()
                 for number, target in enumerate(targets):
                     last = number == len(targets) - 1
-                    total = target.total(out, index, local)
-                    slopes = slopes_of(total, [*leaves, *self.parameters], retain=not last)
-                    self._keep(turn, strip, target, slopes[:2], slopes[2 + len(matrices) :])
-                    for place, slope in enumerate(slopes[2 : 2 + len(matrices)]):
+                    slopes = slopes_of(target.weighed(out, index, local), [*leaves, *self.parameters], retain=not last)
+                    self._keep(turn, strip, target, slopes[:2], slopes[3 + len(matrices) :])
+                    if slopes[2] is not None:
+                        target.positives[index][local] = slopes[2]
+                    for place, slope in enumerate(slopes[3 : 3 + len(matrices)]):
                         key = number, place
                         if slope is None and key not in slopes_in:
                             continue
@@ -126,16 +152,18 @@ class Plan:
                             slopes_in[key] = goal[: len(matrices[place])]
                             slopes_in[key][: inside.start].zero_()
                         goal = slopes_in[key][inside]
-                        goal.zero_() if slope is None else goal.copy_(slope)
+                        goal.zero_() if slope is None else goal.copy_(slope.to_dense() if slope.is_sparse else slope)
             for (number, place), slope_in in slopes_in.items():
                 self._accumulate(turn, block, targets[number], [(place, slope_in)])
         return found
 
-    def _rows(self, columns: int) -> tuple[int, int]:
+    def _rows(self, columns: list[int], copies: int) -> tuple[int, int]:
+        """Rows of a block, of all of whose matrices there are so many copies in memory, and of a strip."""
         if self.block_rows:
             return self.block_rows, self.block_rows
-        strip = max(1, STRIP_ELEMENTS // columns)
-        return max(BLOCK_ROWS, BLOCK_ELEMENTS // columns), strip
+        strip = max(1, STRIP_ELEMENTS // max(columns, default=1))
+        few, many = BLOCK_ROWS
+        return max(few, min(many, BLOCK_ELEMENTS // max(copies * sum(columns), 1))), strip
 
     def _products(self, turn: Turn, block: slice, matrices: list[Tensor]) -> None:
         for read, matrix in zip(self.objective.reads, matrices, strict=True):
@@ -149,15 +177,17 @@ class Plan:
     ) -> tuple[Statistics, list[Tensor]]:
         with torch.set_grad_enabled(grad):
             x, y = (turn.batch.rows[view][strip].detach() for view in (turn.anchor, turn.other))
-            leaves = [x, y, *(s.detach() for s in strips)]
+            with torch.no_grad():
+                positive = positives(self.objective, x, y)
+            leaves = [x, y, positive, *(s.detach() for s in strips)]
             if grad:
-                moving = [True, self.objective.positives_move]
+                moving = [True, self.objective.positives_move, True]
                 moving += [
                     not self.objective.one_sided or turn.sources(read)[0] == turn.anchor
                     for read in self.objective.reads
                 ]
                 leaves = [leaf.requires_grad_(moves) for leaf, moves in zip(leaves, moving, strict=True)]
-            anchors = turn.anchors(self.objective, strip, leaves[0], leaves[1], leaves[2:], context)
+            anchors = turn.anchors(self.objective, strip, x, y, leaves[3:], context, positive)
             with differentiated_once() if once else nullcontext():
                 return self.objective.block(anchors), leaves
 
@@ -166,7 +196,7 @@ class Plan:
     ) -> None:
         """Adds the gradients of the anchors' own rows and of the objective's parameters."""
         for view, slope in zip((turn.anchor, turn.other), rows, strict=True):
-            gradient = target.rows[view]
+            gradient = None if slope is None else target.gradient(view)
             if slope is not None and gradient is not None:
                 gradient[strip] += slope
         target.add_to_parameters(slopes)
@@ -177,21 +207,23 @@ class Plan:
             row, columns = turn.sources(self.objective.reads[matrix])
             rows, plain = weighed(self.objective, turn.batch.rows[row][block]), self.objective.metric(slope) is None
             for part, place in _places(turn, columns):
-                anchors, keys = target.rows[row], target.rows[part]
+                anchors = target.gradient(row)
+                keys = None if self.objective.one_sided else target.gradient(part)
                 if anchors is not None and plain:
                     anchors[block].addmm_(slope[:, place], turn.batch.rows[part])
                 elif anchors is not None:
                     anchors[block] += weighed(self.objective, slope[:, place] @ turn.batch.rows[part])
-                if keys is not None and not self.objective.one_sided:
+                if keys is not None:
                     keys.addmm_(slope[:, place].T, rows)
 
 
-def slopes_of(total: Tensor | None, leaves: list[Any], retain: bool) -> list[Tensor | None]:
-    """∂total/∂leaf, None where total does not depend on it."""
+def slopes_of(weighed: list[tuple[Tensor, Tensor]], leaves: list[Any], retain: bool) -> list[Tensor | None]:
+    """∂(Σ weight · value)/∂leaf, None where no value depends on it."""
     moving = [leaf for leaf in leaves if leaf.requires_grad]
-    if total is None or not moving:
+    if not weighed or not moving:
         return [None] * len(leaves)
-    found = iter(torch.autograd.grad(total, moving, allow_unused=True, retain_graph=retain))
+    values, weights = zip(*weighed, strict=True)
+    found = iter(torch.autograd.grad(values, moving, weights, allow_unused=True, retain_graph=retain))
     return [next(found) if leaf.requires_grad else None for leaf in leaves]
 
 

@@ -47,6 +47,10 @@ class AlignUniform(PairwiseObjective):
     def anchors(self) -> str:
         return "both" if self.pairs == "same" else "first"
 
+    @property
+    def pooled(self) -> str | None:
+        return "potential" if self.t <= 15 else None  # beyond, exponentials of two anchors may be too far apart
+
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
         squared = 2 - 2 * positive
         # For α < 2 the power has an infinite slope at distance 0.

@@ -177,6 +177,7 @@ class PairwiseObjective(Objective):
     anchors: "first" (rows of z1) or "both" (the views take turns; the results are averaged, or added if
         ``turns_add``).
     one_sided: only anchors move; keys and positives carry no gradient.
+    pooled: the one statistic of the negatives, if ``combine`` needs only the logarithm of the sum of its exponentials.
     rows: a method that maps raw rows to the vectors whose inner products are read; None: unit vectors.
     labelled: ``per_anchor`` gets a fourth argument, True at the other instances of the anchor's label.
     """
@@ -185,6 +186,7 @@ class PairwiseObjective(Objective):
     anchors: ClassVar[Any] = "first"
     one_sided: ClassVar[Any] = False
     labelled: ClassVar[Any] = False
+    pooled: ClassVar[Any] = None
     turns_add: ClassVar[Any] = False
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor | Statistics:

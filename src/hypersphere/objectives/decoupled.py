@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Statistics, masked_logsumexp
+from hypersphere.engine import Anchors, Statistics, masked_logsumexp
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.hinge import hinge
 from hypersphere.objectives.registry import register
@@ -93,11 +94,12 @@ class DCLW(Decoupled):
     negatives: str = choice("both", "cross", default="both")  # type: ignore[misc]
     sigma: float = number(default=0.5, above=0)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        return {"positive": positive, "energy": masked_logsumexp(negatives, mask, 1 / self.temperature)}
+    def prepare(self, x: Tensor, y: Tensor) -> Tensor:
+        """log mean_k e^{s_kk/σ}: all that couples the anchors."""
+        return torch.logsumexp((x * y).sum(dim=1) / self.sigma, dim=0) - math.log(len(x))
 
-    def combine(self, statistics: Statistics) -> Statistics:
-        positive, energy = statistics["positive"], statistics["energy"]
-        weight = 2 - len(positive) * torch.softmax(positive.detach() / self.sigma, dim=0)
-        alignment = -weight * positive / self.temperature
-        return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
+    def block(self, anchors: Anchors) -> Statistics:
+        found = super().block(anchors)
+        weight = 2 - torch.exp(anchors.positive.detach() / self.sigma - anchors.context)
+        alignment = weight * found["alignment"]
+        return {"loss": alignment + found["energy"], "alignment": alignment, "energy": found["energy"]}

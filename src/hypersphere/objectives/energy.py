@@ -55,6 +55,10 @@ class MHE(AlignedEnergy):
         if self.s is not None:
             self.s = Number(None, at_least=0).clean(self.s, "mhe's s")
 
+    @property
+    def pooled(self) -> str | None:
+        return "potential" if self.s is None else None
+
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
         if self.s is None:
             potential = masked_logsumexp(negatives, mask, 2.0)

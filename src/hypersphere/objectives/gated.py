@@ -7,7 +7,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Anchors, Statistics, masked_logsumexp, masked_max, masked_softmax, masked_sum
+from hypersphere.engine import (
+    Anchors,
+    Statistics,
+    masked_logsumexp,
+    masked_max,
+    masked_softmax,
+    masked_sum,
+    weighted_sum,
+)
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.settings import choice, number
 
@@ -122,7 +130,7 @@ class ModifiedObjective(PairwiseObjective):
         by, mask = self.matrix(anchors, self.weigh_by).detach(), anchors.mask
         along = self.matrix(anchors, self.moved_along)
         return {
-            "negative": (masked_softmax(by, mask, self.exponent) * along).sum(dim=1),
+            "negative": weighted_sum(masked_softmax(by, mask, self.exponent), along),
             "mass": masked_logsumexp(by, mask, self.exponent),
         }
 

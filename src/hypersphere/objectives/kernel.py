@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Statistics, count, masked_logsumexp, masked_mean
+from hypersphere.engine import LOGARITHM, Statistics, count, masked_logsumexp, masked_mean, masked_sum_of
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
@@ -61,6 +61,9 @@ class KCL(PairwiseObjective):
             closeness = 2 * closeness
         if self.kernel == "gaussian":  # the same sum, in one pass
             potential = torch.exp(masked_logsumexp(negatives, mask, 2 * self.t) - 2 * self.t) / count(mask)
+        elif self.kernel == "log":
+            logarithms = masked_sum_of(LOGARITHM, negatives, mask, -2 * self.t, 1 + 2 * self.t)
+            potential = -0.5 * logarithms / count(mask)
         else:
             potential = masked_mean(self._kernel(self.kernel, negatives), mask)
         alignment, energy = -closeness, self.gamma * potential

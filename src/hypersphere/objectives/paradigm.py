@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Anchors, Statistics
+from hypersphere.engine import Anchors, Statistics, weighted_sum
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.components import DISSIPATIONS, RATIOS, WEIGHTS, Component
 from hypersphere.objectives.registry import register
@@ -94,7 +94,7 @@ class Paradigm(PairwiseObjective):
         if not isinstance(self.weight, Component):  # ours are 0 outside the mask
             weight = torch.where(mask, weight, 0)
         alignment = -gate * self.ratio(*known) * weight.sum(dim=1) * positive
-        energy = gate * (weight * negatives).sum(dim=1)
+        energy = gate * weighted_sum(weight, negatives)
         found = {"loss": alignment + energy, "alignment": alignment, "energy": energy}
         return {**found, "gate": gate} if self.released else found
 

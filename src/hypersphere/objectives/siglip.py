@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from hypersphere.engine import Statistics, masked_sum
+from hypersphere.engine import SOFTPLUS, Statistics, masked_sum_of
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import flag, number
@@ -37,5 +37,5 @@ class SigLIP(PairwiseObjective):
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
         scale, bias = 1 / self.temperature, self.bias
         alignment = softplus(-(positive * scale + bias), threshold=50)
-        energy = masked_sum(softplus(negatives * scale + bias, threshold=50), mask)
+        energy = masked_sum_of(SOFTPLUS, negatives, mask, scale, bias)
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}

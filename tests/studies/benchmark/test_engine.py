@@ -42,7 +42,7 @@ def test_every_registered_objective_is_measured() -> None:
         ("ntxent", Work(4, 4, 4, 4)),  # two turns, each against both views
         ("kcl", Work(1, 1, 1, 1)),
         ("align_uniform", Work(4, 2, 2, 2)),  # coupled: every similarity twice
-        ("dclw", Work(8, 4, 4, 4)),
+        ("dclw", Work(4, 4, 4, 4)),  # coupled through the positives alone
         ("mmhe", Work(6, 2, 0, 4)),  # per turn: energies twice and moving the anchors, gates once
         ("mbarlow", Work(8, 2, 0, 4)),  # here the cross matrix weighs as well, so it is needed twice
         ("cloa", Work(1, 1, 1, 1)),

@@ -1,0 +1,73 @@
+"""Masks that know where their few exceptions are.
+
+A block's mask leaves out one or two columns of each row, and that of the anchors' relatives often holds for a few
+columns only. To fill or read a few entries is many times as fast as to ask the mask about every entry of a block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where a mask ``holds``, or does not, other than everywhere else."""
+
+    rows: Tensor
+    columns: Tensor
+    holds: bool
+    version: int  # of the mask when it was made: one that was changed since is like any other
+
+
+def mask_except(rows: Tensor, columns: Tensor, shape: tuple[int, int], holds: bool) -> Tensor:
+    """A boolean mask that is ``holds`` at these places, all different, and the contrary elsewhere."""
+    mask = torch.full(shape, not holds, dtype=torch.bool, device=columns.device)
+    mask[rows, columns] = holds
+    if not mask.is_inference():
+        mask._places = _Places(rows, columns, holds, mask._version)  # type: ignore[attr-defined]
+    return mask
+
+
+def _places(mask: Tensor) -> _Places | None:
+    known: _Places | None = getattr(mask, "_places", None)
+    return known if known is not None and known.version == mask._version else None
+
+
+def known_to_hold(mask: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Rows and columns of all places where the mask holds, if they are known and few."""
+    known = _places(mask)
+    return (known.rows, known.columns) if known is not None and known.holds else None
+
+
+def filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
+    """A copy of x (B, M) with ``value`` where the mask does not hold; carries no gradient."""
+    x, known = x.detach(), _places(mask)
+    if known is None:
+        return torch.where(mask, x, value)
+    if not known.holds:
+        return fill(x.clone(memory_format=torch.contiguous_format), mask, value)
+    out = x.new_full(mask.shape, value)
+    out[known.rows, known.columns] = x[known.rows, known.columns]
+    return out
+
+
+def fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
+    """The same in place."""
+    known = _places(mask)
+    if known is None or known.holds:
+        return x.masked_fill_(~mask, value)
+    x[known.rows, known.columns] = value
+    return x
+
+
+def count(mask: Tensor) -> Tensor:
+    """How many columns count in each row: (B, M) -> (B,)."""
+    known = _places(mask)
+    if known is None:
+        return mask.sum(dim=1, dtype=torch.int32)  # five times as fast as the default int64
+    rows = known.rows.expand_as(known.columns).flatten()
+    exceptions = torch.bincount(rows, minlength=len(mask)).to(torch.int32)
+    return exceptions if known.holds else mask.shape[1] - exceptions
