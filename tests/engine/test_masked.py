@@ -165,3 +165,33 @@ def test_a_mask_that_was_changed_forgets_what_it_knew() -> None:
     with torch.inference_mode():
         seen = mask_except(torch.arange(3), torch.arange(3), (3, 6), holds=False)
         assert masked_sum(torch.ones(3, 6), seen).tolist() == [5, 5, 5]
+
+
+@pytest.mark.parametrize("columns", [1, 511, 512, 513, 700, 1024])
+@pytest.mark.parametrize("reduction", [masked_max, masked_min])
+def test_the_extreme_of_a_long_row_is_found_and_moved(columns: int, reduction) -> None:
+    generator = torch.Generator().manual_seed(columns)
+    x = torch.randint(-60, 60, (300, columns), generator=generator).double()  # with ties
+    mask = mask_except(torch.arange(300), torch.arange(300) % columns, (300, columns), holds=False)
+    expected = np.where(mask.numpy(), x.numpy(), -np.inf if reduction is masked_max else np.inf)
+    expected = expected.max(axis=1) if reduction is masked_max else expected.min(axis=1)
+    for context in (nullcontext(), differentiated_once()):
+        leaf = x.clone().requires_grad_()
+        with context:
+            value = reduction(leaf, mask)
+        assert np.array_equal(value.detach().numpy(), expected)
+        (slope,) = torch.autograd.grad(value.sum(), leaf)
+        slope = slope.to_dense()
+        assert torch.equal(slope.sum(dim=1), torch.isfinite(value).double())  # one entry of each row, if any counts
+        assert torch.equal(x[slope == 1], value.detach()[torch.isfinite(value)])
+        assert not slope[~mask].any()
+
+
+def test_sparse_gradients_stay_inside_the_engine() -> None:
+    """An objective may do anything to similarities before it reduces them."""
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    mask = mask_except(torch.arange(3), torch.arange(3), (3, 4), holds=True)
+    with differentiated_once():
+        value = masked_sum(x.T.exp().T, mask) + masked_max(x.T.exp().T, mask)
+    (slope,) = torch.autograd.grad(value.sum(), x)
+    torch.testing.assert_close(slope, torch.where(mask, 2 * x.detach().exp(), 0))

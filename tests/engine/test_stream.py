@@ -265,3 +265,29 @@ def test_gradients_handed_out_are_nobody_elses() -> None:
     with hs.dense():
         hs.create_objective("infonce")(both, both).backward()
     torch.testing.assert_close(streamed, both.grad)
+
+
+@pytest.mark.parametrize("classes", [2, 40])
+def test_relatives_are_the_others_of_the_label_whether_few_or_many(classes: int) -> None:
+    """Listed class by class if there are few, found by comparing every pair if there are many."""
+    z1, z2 = views(120, 4)
+    labels = torch.randint(-1, classes, (120,), generator=torch.Generator().manual_seed(1))
+    seen: list[Tensor] = []
+
+    class Watching(PairwiseObjective):
+        negatives = "both"
+        labelled = True
+
+        def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+            seen.append(relatives[0])
+            return positive
+
+    with hs.streaming(50):
+        Watching()(z1, z2, labels, negatives=torch.randn(3, 4, dtype=torch.float64))
+    expected = torch.zeros(120, 243, dtype=torch.bool)
+    for i in range(120):
+        for j in range(120):
+            if i != j and labels[i] == labels[j] != -1:
+                expected[i, j] = expected[i, 120 + j] = True
+    assert torch.equal(torch.cat(seen), expected)
+    assert any(hasattr(mask, "_places") for mask in seen) == (classes == 40)

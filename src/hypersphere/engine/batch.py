@@ -79,6 +79,8 @@ class Turn:
         """True at other instances that share the anchor's label."""
         order, first, size = self.batch.classes
         sizes = size[rows]
+        if 8 * int(sizes.sum()) > len(rows) * self.batch.size:  # too many to be listed
+            return self._relatives_among_all(rows, columns)
         line = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), sizes)
         within = torch.arange(len(line), device=rows.device) - (sizes.cumsum(0) - sizes)[line]
         members = order[first[rows][line] + within]
@@ -87,6 +89,16 @@ class Turn:
         views = range(self.own_columns(columns))
         places = torch.cat([members + view * self.batch.size for view in views])
         return mask_except(line.repeat(len(views)), places, (len(rows), columns), holds=True)
+
+    def _relatives_among_all(self, rows: Tensor, columns: int) -> Tensor:
+        labels = self.batch.labels
+        assert labels is not None
+        unknown = labels.new_full((len(self.batch.rows[2]),), -1)
+        of_columns = torch.cat([labels] * self.own_columns(columns) + [unknown])
+        own = torch.where(labels >= 0, labels, torch.iinfo(labels.dtype).min)[rows]  # unlabelled: equals nothing
+        found = own.unsqueeze(1) == of_columns
+        found[self._own(rows, columns)] = False
+        return found
 
     def anchors(
         self,

@@ -19,6 +19,8 @@ from torch.nn.functional import softplus
 
 from hypersphere.engine.mask import count, fill, filled, known_to_hold
 
+CHUNK = 256
+
 _once: ContextVar[bool] = ContextVar("once", default=False)
 
 
@@ -59,17 +61,33 @@ def masked_softmax(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tens
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
     """Largest value of each row, -inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
     known = filled(x, mask, -math.inf)
-    return _gather(x, known.argmax(dim=1, keepdim=True), mask, -math.inf) if x.requires_grad else known.amax(dim=1)
+    return _gather(x, _argmax(known), mask, -math.inf) if x.requires_grad else known.amax(dim=1)
 
 
 def masked_min(x: Tensor, mask: Tensor) -> Tensor:
     """Smallest value of each row, inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
     known = filled(x, mask, math.inf)
-    return _gather(x, known.argmin(dim=1, keepdim=True), mask, math.inf) if x.requires_grad else known.amin(dim=1)
+    return _gather(x, _argmax(known.neg_()), mask, math.inf) if x.requires_grad else known.amin(dim=1)
+
+
+def _argmax(x: Tensor) -> Tensor:
+    """Where the largest entry of each row stands, (B, M) -> (B, 1): the best chunk first, then the place in it, which
+    is several times as fast as torch's own on a processor."""
+    columns, whole = x.shape[1], x.shape[1] - x.shape[1] % CHUNK
+    if columns < 2 * CHUNK:
+        return x.argmax(dim=1, keepdim=True)
+    best = x[:, :whole].unflatten(1, (-1, CHUNK)).amax(dim=2)
+    if whole < columns:
+        best = torch.cat([best, x[:, whole:].amax(dim=1, keepdim=True)], dim=1)
+    places = best.argmax(dim=1, keepdim=True) * CHUNK + torch.arange(CHUNK, device=x.device)
+    places = places.clamp_max(columns - 1)
+    found: Tensor = places.gather(1, x.gather(1, places).argmax(dim=1, keepdim=True))
+    return found
 
 
 def _gather(x: Tensor, place: Tensor, mask: Tensor, otherwise: float) -> Tensor:
-    return torch.where(mask.gather(1, place), x.gather(1, place), otherwise).squeeze(1)
+    found: Tensor = _Gather.apply(x, place)  # type: ignore[no-untyped-call]
+    return torch.where(mask.gather(1, place), found, otherwise).squeeze(1)
 
 
 def masked_sum(x: Tensor, mask: Tensor) -> Tensor:
@@ -107,12 +125,41 @@ def _total(weight: Tensor, x: Tensor) -> Tensor:
     return (weight * x).sum() if torch.is_grad_enabled() else torch.dot(weight.flatten(), x.flatten())
 
 
+class _Gather(torch.autograd.Function):
+    """One entry of each row, whose gradient is as sparse as that."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, place: Tensor) -> Tensor:
+        ctx.sparse, ctx.shape = _may_be_sparse(x), x.shape
+        ctx.save_for_backward(place)
+        return x.gather(1, place)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        (place,) = ctx.saved_tensors
+        if ctx.sparse:
+            rows = torch.arange(len(place)).unsqueeze(1)
+            return _sparse((rows, place), upstream, ctx.shape), None
+        return upstream.new_zeros(ctx.shape).scatter(1, place, upstream), None
+
+
+def _may_be_sparse(x: Tensor) -> bool:
+    """Whether x's gradient may be sparse: it is the engine that receives it, not an operation."""
+    return _once.get() and x.is_leaf and x.is_cpu
+
+
+def _sparse(places: tuple[Tensor, Tensor], values: Tensor, shape: torch.Size) -> Tensor:
+    """A gradient that is 0 but at these places; autograd adds it to what else the same tensor receives."""
+    indices = torch.stack([place.flatten() for place in places])
+    return torch.sparse_coo_tensor(indices, values.flatten(), shape, check_invariants=False)
+
+
 class _MaskedSum(torch.autograd.Function):
     """What does not count may be infinite: it is replaced, not multiplied by 0."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
-        ctx.once = _once.get()
+        ctx.sparse = _may_be_sparse(x)
         ctx.save_for_backward(mask)
         places = known_to_hold(mask)
         if places is None or not x.is_cpu:
@@ -125,9 +172,8 @@ class _MaskedSum(torch.autograd.Function):
         places, along = known_to_hold(mask), upstream.unsqueeze(1).expand(mask.shape)
         if torch.is_grad_enabled():
             return torch.where(mask, along, 0), None
-        if ctx.once and places is not None and upstream.is_cpu:  # autograd adds it to what else x receives
-            values = upstream[places[0]]
-            return torch.sparse_coo_tensor(torch.stack(places), values, mask.shape, check_invariants=False), None
+        if ctx.sparse and places is not None:
+            return _sparse(places, upstream[places[0]], mask.shape), None
         return filled(along, mask, 0.0), None
 
 

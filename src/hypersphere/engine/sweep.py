@@ -151,8 +151,7 @@ class Plan:
                             goal = buffers[place] if last else copies.setdefault(key, torch.empty_like(buffers[place]))
                             slopes_in[key] = goal[: len(matrices[place])]
                             slopes_in[key][: inside.start].zero_()
-                        goal = slopes_in[key][inside]
-                        goal.zero_() if slope is None else goal.copy_(slope.to_dense() if slope.is_sparse else slope)
+                        _overwrite(slopes_in[key][inside], slope)
             for (number, place), slope_in in slopes_in.items():
                 self._accumulate(turn, block, targets[number], [(place, slope_in)])
         return found
@@ -215,6 +214,13 @@ class Plan:
                     anchors[block] += weighed(self.objective, slope[:, place] @ turn.batch.rows[part])
                 if keys is not None:
                     keys.addmm_(slope[:, place].T, rows)
+
+
+def _overwrite(goal: Tensor, slope: Tensor | None) -> None:
+    if slope is None or slope.is_sparse:
+        goal.zero_()
+    if slope is not None:
+        goal.add_(slope) if slope.is_sparse else goal.copy_(slope)
 
 
 def slopes_of(weighed: list[tuple[Tensor, Tensor]], leaves: list[Any], retain: bool) -> list[Tensor | None]:
