@@ -143,6 +143,31 @@ def _nan_on_rank_one() -> str:
     return "no error"
 
 
+class Failing(PairwiseObjective):
+    """On the second process, and there not at once."""
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+        if dist.get_rank() == 1:
+            raise KeyError("a mistake in somebody's formula")
+        return positive
+
+
+def test_a_formula_that_fails_on_one_process_is_an_error_on_all() -> None:
+    messages = workers(2).run(_failing_on_rank_one)
+    assert messages[0] == "RuntimeError: the objective failed on process 1; see its own error"
+    assert messages[1].startswith("KeyError")
+    assert len(workers(2).run(_one_row, *views(2, 3))) == 2  # the group goes on working
+
+
+def _failing_on_rank_one() -> str:
+    z = torch.eye(3, requires_grad=True)
+    try:
+        Failing(gather=True)(z, torch.eye(3)).backward()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
 def test_reduction_none_cannot_be_gathered() -> None:
     assert all("cannot be gathered" in message for message in workers(2).run(_gathered_none))
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import hypersphere as hs
 from hypersphere.engine import masked_max
@@ -291,3 +292,76 @@ def test_relatives_are_the_others_of_the_label_whether_few_or_many(classes: int)
                 expected[i, j] = expected[i, 120 + j] = True
     assert torch.equal(torch.cat(seen), expected)
     assert any(hasattr(mask, "_places") for mask in seen) == (classes == 40)
+
+
+@pytest.mark.parametrize("temperature", [0.005, 0.05, 5.0])
+@pytest.mark.parametrize("rows", [1, 4, 9, 50])
+def test_one_matrix_serves_both_turns_of_the_symmetric_form(temperature: float, rows: int) -> None:
+    """Also where temperature is learned, and where columns are duplicates or opposites of their rows."""
+    z1, z2 = views(9, 5)
+    z2 = torch.cat([-z1[:2], z1[2:4], z2[4:]])
+    objective = hs.create_objective("infonce", symmetric=True, temperature=temperature, learnable=True).double()
+    inputs = [z1.requires_grad_(), z2.requires_grad_(), *objective.parameters()]
+    with hs.dense():
+        expected = [objective(z1, z2), *torch.autograd.grad(objective(z1, z2), inputs)]
+    with hs.streaming(rows):
+        found = [objective(z1, z2), *torch.autograd.grad(objective(z1, z2), inputs)]
+        one_side = torch.autograd.grad(objective(z1.detach(), z2), z2)
+    for one, other in zip([*found, *one_side], [*expected, expected[2]], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)
+
+
+def test_a_descendant_of_the_symmetric_form_with_another_formula_takes_two_turns() -> None:
+    class Doubled(type(hs.create_objective("infonce"))):  # type: ignore[misc]
+        def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Any:
+            return {"loss": 2 * super().per_anchor(positive, negatives, mask)["loss"] + negatives.sum(dim=1)}
+
+    hs.testing.assert_streams_exactly(Doubled(symmetric=True))
+
+
+class CountingProducts(TorchDispatchMode):
+    """Multiplications in matrix products, in place or not."""
+
+    multiplications = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.addmm_):
+            left, right = args[-2:]
+            self.multiplications += left.shape[0] * left.shape[1] * right.shape[1]
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "products"),
+    [
+        ("infonce", {}, 3),
+        ("infonce", {"symmetric": True}, 4),
+        ("ntxent", {}, 12),
+        ("supcon", {}, 12),
+        ("dclw", {}, 12),
+        ("align_uniform", {}, 6),
+        ("align_uniform", {"pairs": "cross"}, 3),
+        ("align_uniform", {"pairs": "cross", "t": 20.0}, 4),
+        ("mhe", {}, 3),
+        ("siglip", {}, 3),
+        ("kcl", {}, 3),
+        ("paradigm", {}, 3),
+        ("mmhe", {}, 6),
+    ],
+)
+def test_no_more_products_than_needed(name: str, params: dict[str, Any], products: int) -> None:
+    """Products of N×D by D×N or N×N by N×D; one row more where it must be found out which statistics move."""
+    size, dim = 40, 6
+    z1, z2 = (z.requires_grad_() for z in views(size, dim))
+    objective = hs.create_objective(name, **params).double()
+    with hs.streaming(size), CountingProducts() as differentiated:
+        objective(z1, z2, some_labels(size)).backward()
+    with hs.streaming(size), CountingProducts() as valued, torch.no_grad():
+        objective(z1, z2, some_labels(size))
+    assert differentiated.multiplications / (size * size * dim) == pytest.approx(products, abs=0.11)
+    assert valued.multiplications / (size * size * dim) == len(objective.reads) * _turns_and_widths(objective)
+
+
+def _turns_and_widths(objective: Any) -> int:
+    """Products under no_grad: each matrix once for each turn, "both" being two."""
+    return (2 if objective.anchors == "both" else 1) * (2 if "both" in objective.reads else 1)

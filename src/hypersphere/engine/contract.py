@@ -76,6 +76,10 @@ class Evaluable(Rowwise, Protocol):
     @property
     def turns_add(self) -> bool: ...
 
+    def mirrored(self) -> tuple[Tensor | float, Callable[[Tensor, Tensor], Statistics]] | None:
+        """If both views are anchors on "cross" alone and see nothing of their negatives but log Σ exp(scale · s):
+        the scale, and ``block``'s answer from the positives and these logarithms. None: not so."""
+
     def metric(self, rows: Tensor) -> Tensor | None:
         """Weights (D,) of the coordinates in the inner product of two rows; None: all 1."""
 

@@ -1,8 +1,7 @@
 """Streamed objectives as autograd functions: memory linear in the batch, no backward written by hand.
 
-All gradients are computed in forward (see ``sweep``); backward only scales what is there. So a loss costs three matrix
-products for each similarity matrix, four if anchors are coupled (a first sweep finds out how much each anchor counts),
-and across processes no collective runs in backward.
+All gradients are computed in forward (see ``gradients`` and ``sweep``); backward only scales what is there, so that
+across processes no collective runs in it.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Batch, assemble, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics, Whole
+from hypersphere.engine.gradients import differentiate, itself
 from hypersphere.engine.processes import exchange, sum_over_processes, world_size
-from hypersphere.engine.reduce import uniform_weight
 from hypersphere.engine.sweep import Plan, Target, Weights, slopes_of
 
 CACHED_ROWS = 512
@@ -141,17 +140,10 @@ class _Reduced(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
         needs, of_parameters = _needs_anywhere(plan, batch, ctx.needs_input_grad, z1.device)
-        wants = any(needs) or of_parameters
-        if not wants:
-            values, targets = plan.finish(plan.everybody(batch, plan.sweep(batch, []))), list[Target]()
-        elif not plan.objective.coupled and not plan.parts:
-            values, targets = _uncoupled(plan, batch, needs)
-        elif plan.objective.one_sided and not plan.objective.positives_move and not parameters:
-            values, targets = _coupled_one_sided(plan, batch, needs)
-        elif plan.objective.pooled is not None and not plan.parts and not parameters:
-            values, targets = _pooled(plan, batch, needs)
+        if any(needs) or of_parameters:
+            values, targets = differentiate(plan, batch, needs)
         else:
-            values, targets = _coupled(plan, batch, needs)
+            values, targets = plan.finish(plan.everybody(batch, plan.sweep(batch, []))), []
         plan.names = list(values)
         raw = [_raw(plan, batch, target, inverse, [z1, z2, negatives]) for target in targets]
         _keep_slopes(ctx, [[*rows, *target.parameters] for rows, target in zip(raw, targets, strict=True)])
@@ -170,124 +162,6 @@ class _Reduced(torch.autograd.Function):
                     found = total[place]
                     total[place] = scaled if found is None else found + scaled
         return (None, *total)
-
-
-Found = tuple[Statistics, list[Target]]
-
-
-def _uncoupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
-    """One sweep: every anchor counts the same, so its gradient is known as soon as it is visited."""
-    weight = uniform_weight(plan.objective, batch.size)
-    target = plan.target(batch, [{"loss": weight}, {"loss": weight}], needs)
-    values = plan.finish(plan.everybody(batch, plan.sweep(batch, [target])))
-    sum_over_processes(target.parameters, batch.share)
-    return values, [target]
-
-
-def _coupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
-    """Two sweeps: the first finds out how much each anchor counts, the second differentiates."""
-    values, coupled = _couple(plan, batch, plan.sweep(batch, []))
-    targets = [plan.target(batch, weights, needs) for weights, _ in coupled]
-    plan.sweep(batch, targets)
-    for target, (_, direct) in zip(targets, coupled, strict=True):
-        sum_over_processes(target.parameters, batch.share)
-        target.add_to_parameters(direct)
-    return values, targets
-
-
-def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
-    """One sweep: where only anchors move, each row of a statistic's gradient can be weighed afterwards."""
-    moving = plan.moving_statistics(batch)[::-1]  # the last one needs no memory of its own; here it has a matrix
-    slopes = [plan.target(batch, [{name: 1.0}, {name: 1.0}], needs) for name in moving]
-    values, coupled = _couple(plan, batch, plan.sweep(batch, slopes))
-    targets = [plan.target(batch, [], needs) for _ in coupled]
-    for target, (weights, _) in zip(targets, coupled, strict=True):
-        for name, slope in zip(moving, slopes, strict=True):
-            for view, of_turn in enumerate(weights):  # the anchors of a turn are the rows of one view
-                weight, part = of_turn.get(name), slope.rows[view]
-                whole = None if part is None else target.gradient(view)
-                if not isinstance(weight, Tensor):
-                    continue
-                target.positives[view].addcmul_(slope.positives[view], weight)
-                if whole is not None and part is not None:
-                    batch.share.own(whole).addcmul_(batch.share.own(part), weight.unsqueeze(1))
-    return values, targets
-
-
-class _Exponential:
-    """Weights in proportion to the exponential of a statistic, scaled by the first ones seen."""
-
-    def __init__(self) -> None:
-        self.reference: Tensor | None = None
-
-    def __call__(self, statistic: Tensor) -> Tensor:
-        if self.reference is None and len(statistic):
-            self.reference = statistic.mean()
-        return statistic if self.reference is None else torch.exp(statistic - self.reference)
-
-
-def _pooled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
-    """One sweep: but for a factor common to a turn's anchors, known when all have been seen, each counts as much as
-    the exponential of its pooled statistic. All else depends on positives alone and is weighed afterwards."""
-    pooled, views = plan.objective.pooled, range(len(turns(plan.objective, batch)))
-    assert pooled is not None
-    guesses = [_Exponential() for _ in views]
-    others = [name for name in plan.moving_statistics(batch) if name != pooled]
-    of_others = [plan.target(batch, [{name: 1.0} for _ in views], (False, False, False)) for name in others]
-    of_pooled = [
-        plan.target(batch, [{pooled: guesses[view]} if view == turn else {} for turn in views], needs) for view in views
-    ]
-    statistics = plan.sweep(batch, [*of_others, *of_pooled], once=True)
-    values, ((weights, _),) = _couple(plan, batch, statistics)
-    total = of_pooled[0]
-    for view, (target, of_turn) in enumerate(zip(of_pooled, weights, strict=True)):
-        exact, guess = of_turn[pooled], guesses[view](statistics[view][pooled])
-        assert isinstance(exact, Tensor)
-        factor = exact.sum() / guess.sum().clamp_min(torch.finfo(guess.dtype).tiny)
-        if (exact - factor * guess).abs().sum() > 1e-3 * exact.abs().sum():
-            raise ValueError(f"{type(plan.objective).__name__}.combine does not pool {pooled!r}; pooled must be None")
-        for index, found in enumerate(target.rows):
-            if found is not None:
-                whole, found = total.rows[index], found.mul_(factor)
-                if whole is None:
-                    total.rows[index] = found
-                elif whole is not found:
-                    whole.add_(found)
-        of_positives = target.positives[view].mul_(factor)
-        for name, other in zip(others, of_others, strict=True):
-            weight = of_turn[name]
-            assert isinstance(weight, Tensor)
-            of_positives.addcmul_(other.positives[view], weight)
-        total.positives[view] = of_positives
-    return values, [total]
-
-
-def _couple(
-    plan: Plan, batch: Batch, statistics: list[Statistics]
-) -> tuple[Statistics, list[tuple[list[Weights], list[Tensor | None]]]]:
-    """The values that ``combine`` makes of everybody's statistics, and for each how much this process's statistics
-    count in it, by turn, and its slopes in the parameters directly: known alike to every process."""
-    leaves = plan.everybody(batch, statistics)
-    with torch.enable_grad():
-        for turn in leaves:
-            for leaf in turn.values():
-                leaf.requires_grad_(leaf.is_floating_point())
-        values = plan.finish(leaves)
-    flat = [leaf for turn in leaves for leaf in turn.values()]
-    found = []
-    for value in values.values():
-        slopes = slopes_of(_itself(value), [*flat, *plan.parameters], retain=True)
-        each = iter(slopes[: len(flat)])
-        by_turn = [{name: next(each) for name in turn} for turn in leaves]
-        weights: list[Weights] = [
-            {name: batch.share.own(slope) for name, slope in turn.items() if slope is not None} for turn in by_turn
-        ]
-        found.append((weights, slopes[len(flat) :]))
-    return values, found
-
-
-def _itself(value: Tensor) -> list[tuple[Tensor, Tensor]]:
-    return [(value, torch.ones_like(value))] if value.requires_grad else []
 
 
 class _PerAnchor(torch.autograd.Function):
@@ -337,7 +211,7 @@ class _Whole(_Reduced):
         names.extend(values)
         found: list[list[Tensor | None]] = []
         for value in values.values() if wants else ():
-            slopes = slopes_of(_itself(value), [*leaves, *objective.parameters()], retain=True)
+            slopes = slopes_of(itself(value), [*leaves, *objective.parameters()], retain=True)
             # Every process has computed the whole: its own rows' part, and the parameters' as it is.
             rows = [None if s is None else batch.share.own(s) * len(batch.share.sizes) for s in slopes[:2]]
             found.append([None, None, *rows, *slopes[2:]])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,7 +18,8 @@ from torch import Tensor
 from hypersphere.engine.batch import Batch, Turn, positives, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.masked import differentiated_once
-from hypersphere.engine.processes import gather_rows
+from hypersphere.engine.mirror import Mirror
+from hypersphere.engine.processes import exchange, gather_rows
 from hypersphere.engine.reduce import finish
 
 # A block is large enough for matrix products to run at full speed, a strip small enough to stay in cache.
@@ -27,6 +28,7 @@ BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 3 * 2**22, 2**20, (512, 1024)
 # How much the anchors count in a total: all the same, each its own, or as their statistic says.
 Weight = float | Tensor | Callable[[Tensor], Tensor]
 Weights = dict[str, Weight]
+T = TypeVar("T")
 
 
 @dataclass
@@ -94,10 +96,25 @@ class Plan:
         once: no operation on the matrices serves two targets; if not said, that is so if there is one.
         """
         once = len(targets) < 2 if once is None else once
-        return [self._sweep_turn(turn, index, targets, once) for index, turn in enumerate(turns(self.objective, batch))]
+        order = list(enumerate(turns(self.objective, batch)))
+        return together(batch, lambda: [self.sweep_turn(turn, index, targets, once) for index, turn in order])
+
+    def strips(self, turn: Turn) -> Iterator[tuple[slice, Tensor]]:
+        """The similarities of this process's anchors, strip by strip; of the one matrix that is read."""
+        (read,) = self.objective.reads
+        block_rows, strip_rows = self._rows([turn.columns(read)], 1)
+        share = turn.batch.share
+        buffer = turn.batch.rows[0].new_empty(min(block_rows, share.size), turn.columns(read))
+        for block in _slices(share.start, share.start + share.size, block_rows):
+            self._products(turn, block, [buffer[: block.stop - block.start]])
+            for strip in _slices(block.start, block.stop, strip_rows):
+                yield strip, buffer[strip.start - block.start : strip.stop - block.start]
 
     def moving_statistics(self, batch: Batch) -> list[str]:
         """Names of the statistics that carry a gradient, found out on one anchor."""
+        return together(batch, lambda: self._moving_statistics(batch))
+
+    def _moving_statistics(self, batch: Batch) -> list[str]:
         found: dict[str, None] = {}
         for turn in turns(self.objective, batch):
             context = self.objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
@@ -116,7 +133,9 @@ class Plan:
         found = finish(self.objective, statistics)
         return found if self.parts else {"loss": found["loss"]}
 
-    def _sweep_turn(self, turn: Turn, index: int, targets: list[Target], once: bool) -> Statistics:
+    def sweep_turn(
+        self, turn: Turn, index: int, targets: list[Target], once: bool, mirror: Mirror | None = None
+    ) -> Statistics:
         batch, objective = turn.batch, self.objective
         context = objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
         columns = [turn.columns(read) for read in objective.reads]
@@ -132,6 +151,7 @@ class Plan:
             for strip in _slices(block.start, block.stop, strip_rows):
                 inside = slice(strip.start - block.start, strip.stop - block.start)
                 strips = [matrix[inside] for matrix in matrices]
+                mirrored = None if mirror is None else mirror.slopes(strips[0], strip)
                 out, leaves = self._graph(turn, strip, strips, context, bool(targets), once)
                 local = slice(strip.start - start, strip.stop - start)
                 for name, value in out.items():
@@ -152,6 +172,8 @@ class Plan:
                             slopes_in[key] = goal[: len(matrices[place])]
                             slopes_in[key][: inside.start].zero_()
                         _overwrite(slopes_in[key][inside], slope)
+                        if mirrored is not None:
+                            slopes_in[key][inside].add_(mirrored)
             for (number, place), slope_in in slopes_in.items():
                 self._accumulate(turn, block, targets[number], [(place, slope_in)])
         return found
@@ -214,6 +236,24 @@ class Plan:
                     anchors[block] += weighed(self.objective, slope[:, place] @ turn.batch.rows[part])
                 if keys is not None:
                     keys.addmm_(slope[:, place].T, rows)
+
+
+def together(batch: Batch, work: Callable[[], T]) -> T:
+    """Does what takes no other process; an error on one is raised on all, so that none waits for ever."""
+    if len(batch.share.sizes) == 1:
+        return work()
+    result: list[T] = []
+    problem: Exception | None = None
+    try:
+        result.append(work())
+    except Exception as error:
+        problem = error
+    failed = [rank for rank, (flag,) in enumerate(exchange([int(not result)], batch.rows[0].device)) if flag]
+    if problem is not None:
+        raise problem
+    if failed:
+        raise RuntimeError(f"the objective failed on process {failed[0]}; see its own error")
+    return result[0]
 
 
 def _overwrite(goal: Tensor, slope: Tensor | None) -> None:

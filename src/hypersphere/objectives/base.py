@@ -213,6 +213,11 @@ class PairwiseObjective(Objective):
         """Anything all anchors need to know of the whole views; arrives as ``context`` in ``block``."""
         return None
 
+    def mirrored(self) -> tuple[Tensor | float, Callable[[Tensor, Tensor], Statistics]] | None:
+        """If both views are anchors on "cross" and see nothing of their negatives but log Σ exp(scale · s): the
+        scale, and what ``per_anchor`` says of a positive and this logarithm. Then one matrix serves both turns."""
+        return None
+
     def metric(self, rows: Tensor) -> Tensor | None:
         """Weights (D,) of the coordinates in the inner product of two rows; None: all 1."""
         return None

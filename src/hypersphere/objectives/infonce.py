@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import cos, log1p, pi, sin
 from typing import Any
 
@@ -33,10 +34,11 @@ class SoftmaxObjective(PairwiseObjective):
     temperature: float = number(default=0.05, above=0, learnable=True)
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        scale = 1 / self.temperature
-        alignment = -positive * scale
-        others = masked_logsumexp(negatives, mask, scale)
-        return against(alignment, others)
+        return self.of_total(positive, masked_logsumexp(negatives, mask, 1 / self.temperature))
+
+    def of_total(self, positive: Tensor, others: Tensor) -> Statistics:
+        """From the positive and the logarithm of the sum over the negatives."""
+        return against(-positive / self.temperature, others)
 
 
 @register("infonce")
@@ -61,6 +63,10 @@ class InfoNCE(SoftmaxObjective):
     @property
     def anchors(self) -> str:
         return "both" if self.symmetric else "first"
+
+    def mirrored(self) -> tuple[Tensor | float, Callable[[Tensor, Tensor], Statistics]] | None:
+        known = type(self).per_anchor is SoftmaxObjective.per_anchor and type(self).block is PairwiseObjective.block
+        return (1 / self.temperature, self.of_total) if self.symmetric and known else None
 
 
 @register("ntxent")

@@ -36,6 +36,9 @@ class MixedNegatives:
         found: Statistics = type(self.inner).evaluate(seen, *batch, **how)
         return found
 
+    def mirrored(self) -> None:
+        return None  # a mixed column is an anchor's own
+
     def prepare(self, x: Tensor, y: Tensor) -> Any:
         keys = {"cross": (y,), "same": (x,), "other": (y,), "both": (y, x)}
         columns = [keys[read][0] if len(keys[read]) == 1 else torch.cat(keys[read]) for read in self.inner.reads]

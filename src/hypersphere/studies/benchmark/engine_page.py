@@ -81,9 +81,11 @@ def page(found: Result) -> str:
 def notes(rows: list[Result]) -> str:
     inputs = megabytes(rows[0]["input_bytes"])
     found = [
-        "- products: those it cannot do without, as similarities + gradients of anchors + gradients of keys. Every "
-        "N×N matrix read (each view that takes its turn as anchors reads its own) needs 1+1+1; † coupled anchors need "
-        "its similarities twice.",
+        "- products: those a straight evaluation needs, as similarities + gradients of anchors + gradients of keys. "
+        "Every N×N matrix read (each view that takes its turn as anchors reads its own) needs 1+1+1; † coupled anchors "
+        "need its similarities twice. The engine does with fewer, and may fall below the limit, where only anchors "
+        "move, where anchors are coupled by one sum of exponentials (align_uniform), and where two matrices are each "
+        "other's transposes (infonce symmetric: 4 products; the plain form makes do with 3).",
         "- limit: these products alone, in blocks of 512 rows or of whole matrices, whichever is faster.",
         f"- memory: highest resident memory above the inputs ({inputs}), gradients of the inputs included, each in a "
         "fresh process.",
@@ -98,10 +100,5 @@ def notes(rows: list[Result]) -> str:
         found.append(
             "- extra pass: one forward pass of the named function over every similarity that is read, in strips that "
             "stay in cache; the function's own derivative is not counted."
-        )
-    if any(row["label"] == "infonce symmetric" for row in rows):
-        found.append(
-            "- infonce symmetric: its two matrices are each other's transposes; the plain form makes do with one (3 "
-            "products), so ours/plain is the stricter ratio here."
         )
     return "\n".join(found)

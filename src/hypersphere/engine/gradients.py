@@ -1,0 +1,179 @@
+"""From a batch to an objective's values and their gradients: as few matrix products as its anchors' coupling allows.
+
+For each similarity matrix three products are needed if an anchor's gradient is known when it is visited, four if all
+anchors must have been visited before; and four for two matrices that are each other's transposes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine.batch import Batch, positives, turns
+from hypersphere.engine.contract import Evaluable, Statistics
+from hypersphere.engine.mirror import ColumnTotals, Mirror, OfTotal
+from hypersphere.engine.processes import sum_over_processes
+from hypersphere.engine.reduce import uniform_weight
+from hypersphere.engine.sweep import Plan, Target, Weight, Weights, slopes_of, together
+
+Found = tuple[Statistics, list[Target]]
+
+
+def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
+    """The values by name, and for each its gradients; ``needs``: those of z1, z2 and negatives that are wanted."""
+    objective = plan.objective
+    if not objective.coupled and not plan.parts:
+        with torch.enable_grad():  # the scale may be learned
+            mirrored = objective.mirrored() if len(batch.share.sizes) == 1 and not len(batch.rows[2]) else None
+        return _uncoupled(plan, batch, needs) if mirrored is None else _mirrored(plan, batch, needs, *mirrored)
+    if objective.one_sided and not objective.positives_move and not plan.parameters:
+        return _coupled_one_sided(plan, batch, needs)
+    if objective.pooled is not None and not plan.parts and not plan.parameters:
+        return _pooled(plan, batch, needs)
+    return _coupled(plan, batch, needs)
+
+
+def _uncoupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
+    """One sweep: every anchor counts the same, so its gradient is known as soon as it is visited."""
+    weight = uniform_weight(plan.objective, batch.size)
+    target = plan.target(batch, [{"loss": weight}, {"loss": weight}], needs)
+    values = plan.finish(plan.everybody(batch, plan.sweep(batch, [target])))
+    sum_over_processes(target.parameters, batch.share)
+    return values, [target]
+
+
+def _mirrored(plan: Plan, batch: Batch, needs: tuple[bool, ...], scale: Tensor | float, of_total: OfTotal) -> Found:
+    """Two sweeps of one matrix: the first adds up its columns, the second moves its rows and columns together."""
+    weight = uniform_weight(plan.objective, batch.size)
+    target = plan.target(batch, [{"loss": weight}, {}], needs)
+    rows_turn = turns(plan.objective, batch)[0]
+    sums = ColumnTotals.none_yet(scale, batch.rows[1])
+    for strip, similarities in plan.strips(rows_turn):
+        sums.add(similarities, strip)
+    with torch.enable_grad():
+        totals = sums.logarithm().requires_grad_()
+        positive = positives(plan.objective, *batch.rows[:2]).requires_grad_()
+        of_columns = of_total(positive, totals)
+    loss = of_columns["loss"]
+    slopes = slopes_of([(loss, torch.full_like(loss, weight))], [totals, positive, *plan.parameters], retain=True)
+    assert slopes[0] is not None and slopes[1] is not None
+    mirror = Mirror(scale, totals.detach(), slopes[0])
+    of_rows = plan.sweep_turn(rows_turn, 0, [target], once=True, mirror=mirror)
+    target.positives[1].add_(slopes[1])
+    target.add_to_parameters(slopes[2:])
+    target.add_to_parameters(mirror.slopes_of_parameters(plan.parameters))
+    return plan.finish([of_rows, {name: value.detach() for name, value in of_columns.items()}]), [target]
+
+
+def _coupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
+    """Two sweeps: the first finds out how much each anchor counts, the second differentiates."""
+    values, coupled = _couple(plan, batch, plan.sweep(batch, []))
+    targets = [plan.target(batch, weights, needs) for weights, _ in coupled]
+    plan.sweep(batch, targets)
+    for target, (_, direct) in zip(targets, coupled, strict=True):
+        sum_over_processes(target.parameters, batch.share)
+        target.add_to_parameters(direct)
+    return values, targets
+
+
+def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
+    """One sweep: where only anchors move, each row of a statistic's gradient can be weighed afterwards."""
+    moving = plan.moving_statistics(batch)[::-1]  # the last one needs no memory of its own; here it has a matrix
+    slopes = [plan.target(batch, [{name: 1.0}, {name: 1.0}], needs) for name in moving]
+    values, coupled = _couple(plan, batch, plan.sweep(batch, slopes))
+    targets = [plan.target(batch, [], needs) for _ in coupled]
+    for target, (weights, _) in zip(targets, coupled, strict=True):
+        for name, slope in zip(moving, slopes, strict=True):
+            for view, of_turn in enumerate(weights):  # the anchors of a turn are the rows of one view
+                weight, part = of_turn.get(name), slope.rows[view]
+                whole = None if part is None else target.gradient(view)
+                if not isinstance(weight, Tensor):
+                    continue
+                target.positives[view].addcmul_(slope.positives[view], weight)
+                if whole is not None and part is not None:
+                    batch.share.own(whole).addcmul_(batch.share.own(part), weight.unsqueeze(1))
+    return values, targets
+
+
+class _Exponential:
+    """Weights in proportion to the exponential of a statistic, scaled by the first ones seen."""
+
+    def __init__(self) -> None:
+        self.reference: Tensor | None = None
+
+    def __call__(self, statistic: Tensor) -> Tensor:
+        if self.reference is None and len(statistic):
+            self.reference = statistic.mean()
+        return statistic if self.reference is None else torch.exp(statistic - self.reference)
+
+
+def _pooled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
+    """One sweep: but for a factor common to a turn's anchors, known when all have been seen, each counts as much as
+    the exponential of its pooled statistic. All else depends on positives alone and is weighed afterwards."""
+    pooled, views = plan.objective.pooled, range(len(turns(plan.objective, batch)))
+    assert pooled is not None
+    guesses = [_Exponential() for _ in views]
+    others = [name for name in plan.moving_statistics(batch) if name != pooled]
+    of_others = [plan.target(batch, [{name: 1.0} for _ in views], (False, False, False)) for name in others]
+    of_pooled = [
+        plan.target(batch, [{pooled: guesses[view]} if view == turn else {} for turn in views], needs) for view in views
+    ]
+    statistics = plan.sweep(batch, [*of_others, *of_pooled], once=True)
+    values, ((weights, _),) = _couple(plan, batch, statistics)
+    total = of_pooled[0]
+    for view, (target, of_turn) in enumerate(zip(of_pooled, weights, strict=True)):
+        guess = guesses[view](statistics[view][pooled])
+        factor = together(batch, partial(_common_factor, plan.objective, of_turn[pooled], guess))
+        for index, found in enumerate(target.rows):
+            if found is not None:
+                whole, found = total.rows[index], found.mul_(factor)
+                if whole is None:
+                    total.rows[index] = found
+                elif whole is not found:
+                    whole.add_(found)
+        of_positives = target.positives[view].mul_(factor)
+        for name, other in zip(others, of_others, strict=True):
+            weight = of_turn[name]
+            assert isinstance(weight, Tensor)
+            of_positives.addcmul_(other.positives[view], weight)
+        total.positives[view] = of_positives
+    return values, [total]
+
+
+def _common_factor(objective: Evaluable, exact: Weight, guess: Tensor) -> Tensor:
+    """How many times the guessed weights the exact ones are."""
+    assert isinstance(exact, Tensor)
+    factor = exact.sum() / guess.sum().clamp_min(torch.finfo(guess.dtype).tiny)
+    if (exact - factor * guess).abs().sum() > 1e-3 * exact.abs().sum():
+        raise ValueError(f"{type(objective).__name__}.combine does not pool {objective.pooled!r}; pooled must be None")
+    return factor
+
+
+def _couple(
+    plan: Plan, batch: Batch, statistics: list[Statistics]
+) -> tuple[Statistics, list[tuple[list[Weights], list[Tensor | None]]]]:
+    """The values that ``combine`` makes of everybody's statistics, and for each how much this process's statistics
+    count in it, by turn, and its slopes in the parameters directly: known alike to every process."""
+    leaves = plan.everybody(batch, statistics)
+    with torch.enable_grad():
+        for turn in leaves:
+            for leaf in turn.values():
+                leaf.requires_grad_(leaf.is_floating_point())
+        values = plan.finish(leaves)
+    flat = [leaf for turn in leaves for leaf in turn.values()]
+    found = []
+    for value in values.values():
+        slopes = slopes_of(itself(value), [*flat, *plan.parameters], retain=True)
+        each = iter(slopes[: len(flat)])
+        by_turn = [{name: next(each) for name in turn} for turn in leaves]
+        weights: list[Weights] = [
+            {name: batch.share.own(slope) for name, slope in turn.items() if slope is not None} for turn in by_turn
+        ]
+        found.append((weights, slopes[len(flat) :]))
+    return values, found
+
+
+def itself(value: Tensor) -> list[tuple[Tensor, Tensor]]:
+    return [(value, torch.ones_like(value))] if value.requires_grad else []
