@@ -28,13 +28,14 @@ class Batch:
         return self.share.total
 
     @cached_property
-    def classes(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The instances sorted by label, and for each where its label begins there and how many have it (an
-        unlabelled one: 0)."""
+    def classes(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The instances sorted by label, and for each where its label begins there, how many have it (an unlabelled
+        one: 0) and which of them it is."""
         assert self.labels is not None
         known, order = self.labels.sort()
         first, last = (torch.searchsorted(known, self.labels, right=right) for right in (False, True))
-        return order, first, torch.where(self.labels >= 0, last - first, 0)
+        place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+        return order, first, torch.where(self.labels >= 0, last - first, 0), place - first
 
 
 @dataclass(frozen=True)
@@ -77,15 +78,14 @@ class Turn:
 
     def relatives(self, rows: Tensor, columns: int) -> Tensor:
         """True at other instances that share the anchor's label."""
-        order, first, size = self.batch.classes
+        order, first, size, rank = self.batch.classes
         sizes = size[rows]
         if 8 * int(sizes.sum()) > len(rows) * self.batch.size:  # too many to be listed
             return self._relatives_among_all(rows, columns)
+        sizes = (sizes - 1).clamp_min_(0)  # without itself
         line = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), sizes)
         within = torch.arange(len(line), device=rows.device) - (sizes.cumsum(0) - sizes)[line]
-        members = order[first[rows][line] + within]
-        others = members != rows[line]
-        line, members = line[others], members[others]
+        members = order[first[rows][line] + within + (within >= rank[rows][line])]
         views = range(self.own_columns(columns))
         places = torch.cat([members + view * self.batch.size for view in views])
         return mask_except(line.repeat(len(views)), places, (len(rows), columns), holds=True)

@@ -21,15 +21,31 @@ from hypersphere.engine.mask import count, fill, filled, known_to_hold
 
 CHUNK = 256
 
-_once: ContextVar[bool] = ContextVar("once", default=False)
+
+@dataclass
+class Few:
+    """A gradient that is 0 but at a few places of ``of``."""
+
+    of: Tensor
+    rows: Tensor
+    columns: Tensor
+    values: Tensor
+
+    def add_to(self, goal: Tensor) -> None:
+        goal.index_put_((self.rows, self.columns), self.values, accumulate=True)
+
+
+_once: ContextVar[list[Few] | None] = ContextVar("once", default=None)
 
 
 @contextmanager
-def differentiated_once() -> Iterator[None]:
-    """A promise that graphs built inside are run backward at most once, so that backward may reuse their memory."""
-    token = _once.set(True)
+def differentiated_once() -> Iterator[list[Few]]:
+    """A promise that graphs built inside are run backward at most once, so that backward may reuse their memory, and
+    that whoever does so adds the few entries it then finds in the list to the gradients of leaves."""
+    found: list[Few] = []
+    token = _once.set(found)
     try:
-        yield
+        yield found
     finally:
         _once.reset(token)
 
@@ -126,32 +142,27 @@ def _total(weight: Tensor, x: Tensor) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """One entry of each row, whose gradient is as sparse as that."""
+    """One entry of each row, and few of its gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, place: Tensor) -> Tensor:
-        ctx.sparse, ctx.shape = _may_be_sparse(x), x.shape
-        ctx.save_for_backward(place)
+        ctx.few, ctx.shape = _few(x), x.shape
+        ctx.save_for_backward(place, *([] if ctx.few is None else [x]))
         return x.gather(1, place)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
-        (place,) = ctx.saved_tensors
-        if ctx.sparse:
-            rows = torch.arange(len(place)).unsqueeze(1)
-            return _sparse((rows, place), upstream, ctx.shape), None
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, None]:
+        place, *leaf = ctx.saved_tensors
+        if leaf and not torch.is_grad_enabled():
+            rows = torch.arange(len(place), device=place.device).unsqueeze(1)
+            ctx.few.append(Few(leaf[0], rows, place, upstream))
+            return None, None
         return upstream.new_zeros(ctx.shape).scatter(1, place, upstream), None
 
 
-def _may_be_sparse(x: Tensor) -> bool:
-    """Whether x's gradient may be sparse: it is the engine that receives it, not an operation."""
-    return _once.get() and x.is_leaf and x.is_cpu
-
-
-def _sparse(places: tuple[Tensor, Tensor], values: Tensor, shape: torch.Size) -> Tensor:
-    """A gradient that is 0 but at these places; autograd adds it to what else the same tensor receives."""
-    indices = torch.stack([place.flatten() for place in places])
-    return torch.sparse_coo_tensor(indices, values.flatten(), shape, check_invariants=False)
+def _few(x: Tensor) -> list[Few] | None:
+    """Where to put the gradient of x if it has few entries: if it is not an operation that receives it."""
+    return _once.get() if x.is_leaf else None
 
 
 class _MaskedSum(torch.autograd.Function):
@@ -159,28 +170,29 @@ class _MaskedSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
-        ctx.sparse = _may_be_sparse(x)
-        ctx.save_for_backward(mask)
         places = known_to_hold(mask)
+        ctx.few = None if places is None else _few(x)
+        ctx.save_for_backward(mask, *([] if ctx.few is None else [x]))
         if places is None or not x.is_cpu:
             return filled(x, mask, 0.0).sum(dim=1)
         return x.new_zeros(len(x)).index_add_(0, places[0], x[places])
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
-        (mask,) = ctx.saved_tensors
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, None]:
+        mask, *leaf = ctx.saved_tensors
         places, along = known_to_hold(mask), upstream.unsqueeze(1).expand(mask.shape)
         if torch.is_grad_enabled():
             return torch.where(mask, along, 0), None
-        if ctx.sparse and places is not None:
-            return _sparse(places, upstream[places[0]], mask.shape), None
+        if leaf and places is not None:
+            ctx.few.append(Few(leaf[0], *places, upstream[places[0]]))
+            return None, None
         return filled(along, mask, 0.0), None
 
 
 class _WeightedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
-        ctx.once = _once.get()
+        ctx.once = _once.get() is not None
         ctx.save_for_backward(weight)
         return (weight * x).sum(dim=1)
 
@@ -245,7 +257,7 @@ class _MaskedLogSumExp(torch.autograd.Function):
         highest = powers.amax(dim=1, keepdim=True).clamp_min_(torch.finfo(x.dtype).min)
         powers.sub_(highest).exp_()
         total = powers.sum(dim=1)
-        ctx.once = _once.get()
+        ctx.once = _once.get() is not None
         ctx.scale = None if isinstance(scale, Tensor) else scale
         ctx.save_for_backward(x, mask, powers, total, *([scale] if isinstance(scale, Tensor) else []))
         return total.log() + highest.squeeze(1)

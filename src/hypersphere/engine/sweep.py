@@ -8,7 +8,6 @@ overwrites the similarities, two matrix products add it to the gradients of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Batch, Turn, positives, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics
-from hypersphere.engine.masked import differentiated_once
+from hypersphere.engine.masked import Few, differentiated_once
 from hypersphere.engine.mirror import Mirror
 from hypersphere.engine.processes import exchange, gather_rows
 from hypersphere.engine.reduce import finish
@@ -121,7 +120,7 @@ class Plan:
             strip = slice(batch.share.start, batch.share.start + min(1, batch.share.size))
             strips = [batch.rows[0].new_empty(strip.stop - strip.start, turn.columns(r)) for r in self.objective.reads]
             self._products(turn, strip, strips)
-            statistics, _ = self._graph(turn, strip, strips, context, grad=True, once=True)
+            statistics, _, _ = self._graph(turn, strip, strips, context, grad=True, once=True)
             found.update({name: None for name, value in statistics.items() if value.requires_grad})
         return list(found)
 
@@ -152,7 +151,7 @@ class Plan:
                 inside = slice(strip.start - block.start, strip.stop - block.start)
                 strips = [matrix[inside] for matrix in matrices]
                 mirrored = None if mirror is None else mirror.slopes(strips[0], strip)
-                out, leaves = self._graph(turn, strip, strips, context, bool(targets), once)
+                out, leaves, few = self._graph(turn, strip, strips, context, bool(targets), once)
                 local = slice(strip.start - start, strip.stop - start)
                 for name, value in out.items():
                     # Copied out: it may be a view of the block, and small tensors that stay would scatter the heap.
@@ -165,15 +164,19 @@ class Plan:
                         target.positives[index][local] = slopes[2]
                     for place, slope in enumerate(slopes[3 : 3 + len(matrices)]):
                         key = number, place
-                        if slope is None and key not in slopes_in:
+                        entries = [each for each in few if each.of is leaves[3 + place]]
+                        if slope is None and not entries and key not in slopes_in:
                             continue
                         if key not in slopes_in:  # the last target's slopes overwrite the similarities themselves
                             goal = buffers[place] if last else copies.setdefault(key, torch.empty_like(buffers[place]))
                             slopes_in[key] = goal[: len(matrices[place])]
                             slopes_in[key][: inside.start].zero_()
-                        _overwrite(slopes_in[key][inside], slope)
+                        goal = slopes_in[key][inside]
+                        goal.zero_() if slope is None else goal.copy_(slope)
+                        for each in entries:
+                            each.add_to(goal)
                         if mirrored is not None:
-                            slopes_in[key][inside].add_(mirrored)
+                            goal.add_(mirrored)
             for (number, place), slope_in in slopes_in.items():
                 self._accumulate(turn, block, targets[number], [(place, slope_in)])
         return found
@@ -195,7 +198,7 @@ class Plan:
 
     def _graph(
         self, turn: Turn, strip: slice, strips: list[Tensor], context: Any, grad: bool, once: bool
-    ) -> tuple[Statistics, list[Tensor]]:
+    ) -> tuple[Statistics, list[Tensor], list[Few]]:
         with torch.set_grad_enabled(grad):
             x, y = (turn.batch.rows[view][strip].detach() for view in (turn.anchor, turn.other))
             with torch.no_grad():
@@ -209,8 +212,10 @@ class Plan:
                 ]
                 leaves = [leaf.requires_grad_(moves) for leaf, moves in zip(leaves, moving, strict=True)]
             anchors = turn.anchors(self.objective, strip, x, y, leaves[3:], context, positive)
-            with differentiated_once() if once else nullcontext():
-                return self.objective.block(anchors), leaves
+            if not once:
+                return self.objective.block(anchors), leaves, []
+            with differentiated_once() as few:
+                return self.objective.block(anchors), leaves, few
 
     def _keep(
         self, turn: Turn, strip: slice, target: Target, rows: list[Tensor | None], slopes: list[Tensor | None]
@@ -254,13 +259,6 @@ def together(batch: Batch, work: Callable[[], T]) -> T:
     if failed:
         raise RuntimeError(f"the objective failed on process {failed[0]}; see its own error")
     return result[0]
-
-
-def _overwrite(goal: Tensor, slope: Tensor | None) -> None:
-    if slope is None or slope.is_sparse:
-        goal.zero_()
-    if slope is not None:
-        goal.add_(slope) if slope.is_sparse else goal.copy_(slope)
 
 
 def slopes_of(weighed: list[tuple[Tensor, Tensor]], leaves: list[Any], retain: bool) -> list[Tensor | None]:
