@@ -149,7 +149,7 @@ def test_a_mask_that_knows_its_exceptions_does_what_any_mask_does(holds: bool) -
         slopes = []
         for mask in (knowing, plain):
             leaf = x.clone().requires_grad_()
-            with differentiated_once() as few:
+            with differentiated_once([leaf]) as few:
                 value = reduction(leaf, mask)
             slopes.append((value.detach(), _whole_gradient(value @ weights, leaf, few)))
         for one, other in zip(*slopes, strict=True):
@@ -174,9 +174,9 @@ def test_the_extreme_of_a_long_row_is_found_and_moved(columns: int, reduction) -
     mask = mask_except(torch.arange(300), torch.arange(300) % columns, (300, columns), holds=False)
     expected = np.where(mask.numpy(), x.numpy(), -np.inf if reduction is masked_max else np.inf)
     expected = expected.max(axis=1) if reduction is masked_max else expected.min(axis=1)
-    for context in (nullcontext([]), differentiated_once()):
+    for once in (False, True):
         leaf = x.clone().requires_grad_()
-        with context as few:
+        with differentiated_once([leaf] if once else None) as few:
             value = reduction(leaf, mask)
         assert np.array_equal(value.detach().numpy(), expected)
         slope = _whole_gradient(value.sum(), leaf, few)
@@ -199,8 +199,24 @@ def test_few_entries_of_a_gradient_are_listed_for_leaves_only() -> None:
     """An objective may do anything to similarities before it reduces them."""
     x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
     mask = mask_except(torch.arange(3), torch.arange(3), (3, 4), holds=True)
-    with differentiated_once() as few:
+    with differentiated_once([x]) as few:
         value = masked_sum(x.T.exp().T, mask) + masked_max(x.T.exp().T, mask)
     (slope,) = torch.autograd.grad(value.sum(), x)
     assert not few
     torch.testing.assert_close(slope, torch.where(mask, 2 * x.detach().exp(), 0))
+
+
+def test_a_mask_does_not_serve_a_matrix_of_another_width() -> None:
+    mask = mask_except(torch.arange(3), torch.arange(3), (3, 4), holds=False)
+    for reduction in (masked_sum, masked_logsumexp, masked_max):
+        with pytest.raises(RuntimeError):
+            reduction(torch.ones(3, 8), mask)
+
+
+def test_numbers_that_depend_on_each_other_are_differentiated_once_each() -> None:
+    x, mask = torch.rand(3, 4, dtype=torch.float64), torch.ones(3, 4, dtype=torch.bool)
+    scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda s: masked_sum_of(SOFTPLUS, x, mask, s, -0.5 * s), scale)
+    found = torch.autograd.grad(masked_sum_of(SOFTPLUS, x, mask, scale, -0.5 * scale).sum(), scale, create_graph=True)
+    expected = torch.autograd.grad(torch.nn.functional.softplus(scale * (x - 0.5)).sum(), scale)
+    torch.testing.assert_close(found[0], expected[0])

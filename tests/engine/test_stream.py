@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -14,6 +15,13 @@ from hypersphere.engine import masked_max
 from hypersphere.objectives import PairwiseObjective
 from hypersphere.testing.example import some_labels, views
 from tests import cases
+
+AlignUniform: Any = type(hs.create_objective("align_uniform"))
+
+
+def create_symmetric(**changed: Any) -> PairwiseObjective:
+    """A descendant of InfoNCE that reads other similarities, or moves less."""
+    return type("Changed", (type(hs.create_objective("infonce")),), changed)(symmetric=True)
 
 
 @pytest.mark.parametrize(("name", "params"), **cases.named(cases.ALL))
@@ -238,14 +246,91 @@ def test_pooled_anchors_need_one_sweep_and_keep_their_digits(t: float, pairs: st
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-13)
 
 
-def test_pooling_that_is_promised_but_not_kept_is_found_out() -> None:
-    class Squares(hs.create_objective("align_uniform").__class__):  # type: ignore[misc]
-        def combine(self, statistics: dict[str, Tensor]) -> dict[str, Tensor]:
-            return {"loss": statistics["potential"].square().mean()}
+class NotPooled(AlignUniform):
+    def combine(self, statistics: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"loss": statistics["potential"].square().mean()}
 
+
+class PooledAndMore(AlignUniform):
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Any:
+        return {**super().per_anchor(positive, negatives, mask), "hardest": masked_max(negatives, mask)}
+
+    def combine(self, statistics: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"loss": super().combine(statistics)["loss"] + statistics["hardest"].mean()}
+
+
+class PooledExtremes(PairwiseObjective):
+    """Both views, through a reduction whose gradient has few entries; a statistic beside that no loss needs."""
+
+    negatives = "same"
+    anchors = "both"
+    reductions = ("mean",)
+    pooled = "extreme"
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Any:
+        return {"extreme": 2 * masked_max(negatives, mask), "beside": positive.square()}
+
+    def combine(self, statistics: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"loss": torch.logsumexp(statistics["extreme"], dim=0), "beside": statistics["beside"].mean()}
+
+
+class FarApart(AlignUniform):
+    pooled = "potential"
+
+
+class ReducingItsParameter(PairwiseObjective):
+    """By the same function as the similarities."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.tensor([[0.3, -0.2]], dtype=torch.float64))
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+        own = masked_max(self.w, torch.ones(1, 2, dtype=torch.bool))
+        return own * masked_max(negatives, mask) - positive
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        NotPooled(),
+        NotPooled(pairs="cross"),
+        PooledAndMore(),
+        PooledExtremes(),
+        FarApart(t=300.0, pairs="cross"),
+        ReducingItsParameter(),
+        create_symmetric(negatives="same"),
+        create_symmetric(negatives="both"),
+        create_symmetric(one_sided=True),
+        hs.create_objective("paradigm", weight=lambda positive, negatives, mask: mask),
+    ],
+    ids=lambda objective: type(objective).__name__,
+)
+def test_what_anybody_writes_is_streamed_as_it_is(objective: PairwiseObjective) -> None:
+    z1, z2 = (z.requires_grad_() for z in views(12, 5))
+    inputs = [z1, z2, *objective.parameters()]
+    with hs.dense():
+        expected = torch.autograd.grad(objective(z1, z2), inputs, allow_unused=True)
+    identity = torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.clone(), lambda tensor: tensor)
+    for context in (nullcontext(), identity):
+        with hs.streaming(5), context:
+            found = torch.autograd.grad(objective(z1, z2), inputs, allow_unused=True)
+        for one, other in zip(found, expected, strict=True):
+            one, other = (torch.zeros(()) if slope is None else slope for slope in (one, other))
+            torch.testing.assert_close(one, other.expand_as(one), rtol=1e-9, atol=1e-13, check_dtype=False)
+
+
+def test_gradients_can_be_asked_for_again_after_they_were_changed() -> None:
     z1, z2 = (z.requires_grad_() for z in views(9, 5))
-    with hs.streaming(4), pytest.raises(ValueError, match="does not pool 'potential'; pooled must be None"):
-        Squares()(z1, z2)
+    with hs.streaming(4):
+        loss = hs.create_objective("infonce")(z1, z2)
+    (first,) = torch.autograd.grad(loss, z1, retain_graph=True)
+    kept = first.clone()
+    first.mul_(3)
+    (second,) = torch.autograd.grad(loss, z1, retain_graph=True)
+    torch.testing.assert_close(second, kept)
+    several = torch.autograd.grad(loss, z1, torch.tensor([1.0, 2.0], dtype=torch.float64), is_grads_batched=True)
+    torch.testing.assert_close(several[0], torch.stack([kept, 2 * kept]))
 
 
 def test_gradients_handed_out_are_nobody_elses() -> None:

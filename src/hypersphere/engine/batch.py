@@ -32,10 +32,11 @@ class Batch:
         """The instances sorted by label, and for each where its label begins there, how many have it (an unlabelled
         one: 0) and which of them it is."""
         assert self.labels is not None
-        known, order = self.labels.sort()
-        first, last = (torch.searchsorted(known, self.labels, right=right) for right in (False, True))
+        labels = self.labels.contiguous()
+        known, order = labels.sort()
+        first, last = (torch.searchsorted(known, labels, right=right) for right in (False, True))
         place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-        return order, first, torch.where(self.labels >= 0, last - first, 0), place - first
+        return order, first, torch.where(labels >= 0, last - first, 0), place - first
 
 
 @dataclass(frozen=True)

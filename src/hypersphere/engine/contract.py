@@ -54,7 +54,8 @@ class Evaluable(Rowwise, Protocol):
     one_sided: keys carry no gradient, and neither do positives unless ``positives_move``.
     coupled: ``combine`` is needed to turn what anchors say into losses.
     pooled: the one statistic that depends on the negatives, if ``combine`` needs only the logarithm of the sum of its
-        exponentials: then one sweep does for two. None: not so.
+        exponentials and all else depends on positives: then one sweep does for two, as long as its values lie within
+        some 60 of each other. None: not so.
     """
 
     reduction: str
@@ -78,7 +79,7 @@ class Evaluable(Rowwise, Protocol):
 
     def mirrored(self) -> tuple[Tensor | float, Callable[[Tensor, Tensor], Statistics]] | None:
         """If both views are anchors on "cross" alone and see nothing of their negatives but log Σ exp(scale · s):
-        the scale, and ``block``'s answer from the positives and these logarithms. None: not so."""
+        the scale, and what ``block`` answers from the positives and these logarithms. None: not so."""
 
     def metric(self, rows: Tensor) -> Tensor | None:
         """Weights (D,) of the coordinates in the inner product of two rows; None: all 1."""

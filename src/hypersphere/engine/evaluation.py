@@ -108,7 +108,7 @@ def _dense_turn(objective: Evaluable, turn: Turn) -> Statistics:
     if (
         objective.reads
         and objective.reads[0] in ("cross", "both")
-        and objective.positives_move
+        and not objective.one_sided
         and objective.rows is None
     ):
         positive = matrices[0].diagonal()  # there already

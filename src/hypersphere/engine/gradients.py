@@ -6,17 +6,16 @@ anchors must have been visited before; and four for two matrices that are each o
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, positives, turns
-from hypersphere.engine.contract import Evaluable, Statistics
+from hypersphere.engine.batch import Batch, Turn, positives, turns
+from hypersphere.engine.contract import Statistics
 from hypersphere.engine.mirror import ColumnTotals, Mirror, OfTotal
-from hypersphere.engine.processes import sum_over_processes
+from hypersphere.engine.processes import exchange, sum_over_processes
 from hypersphere.engine.reduce import uniform_weight
-from hypersphere.engine.sweep import Plan, Target, Weight, Weights, slopes_of, together
+from hypersphere.engine.slopes import slopes_of
+from hypersphere.engine.sweep import Plan, Target, Weight, Weights
 
 Found = tuple[Statistics, list[Target]]
 
@@ -25,8 +24,7 @@ def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
     """The values by name, and for each its gradients; ``needs``: those of z1, z2 and negatives that are wanted."""
     objective = plan.objective
     if not objective.coupled and not plan.parts:
-        with torch.enable_grad():  # the scale may be learned
-            mirrored = objective.mirrored() if len(batch.share.sizes) == 1 and not len(batch.rows[2]) else None
+        mirrored = _may_mirror(plan, batch)
         return _uncoupled(plan, batch, needs) if mirrored is None else _mirrored(plan, batch, needs, *mirrored)
     if objective.one_sided and not objective.positives_move and not plan.parameters:
         return _coupled_one_sided(plan, batch, needs)
@@ -44,16 +42,31 @@ def _uncoupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
     return values, [target]
 
 
+def _may_mirror(plan: Plan, batch: Batch) -> tuple[Tensor | float, OfTotal] | None:
+    """What the objective says of its mirrored form, if that can be used here."""
+    objective = plan.objective
+    turns_on_one = objective.reads == ("cross",) and objective.anchors == "both" and not objective.one_sided
+    if not turns_on_one or len(batch.share.sizes) > 1 or len(batch.rows[2]):
+        return None
+    with torch.enable_grad():  # the scale may be learned
+        return objective.mirrored()
+
+
+def _column_totals(plan: Plan, turn: Turn, scale: Tensor | float) -> Tensor:
+    sums = ColumnTotals.none_yet(scale, turn.batch.rows[turn.other])
+    for strip, similarities in plan.strips(turn):
+        sums.add(similarities, strip)
+    return sums.logarithm()
+
+
 def _mirrored(plan: Plan, batch: Batch, needs: tuple[bool, ...], scale: Tensor | float, of_total: OfTotal) -> Found:
     """Two sweeps of one matrix: the first adds up its columns, the second moves its rows and columns together."""
     weight = uniform_weight(plan.objective, batch.size)
     target = plan.target(batch, [{"loss": weight}, {}], needs)
     rows_turn = turns(plan.objective, batch)[0]
-    sums = ColumnTotals.none_yet(scale, batch.rows[1])
-    for strip, similarities in plan.strips(rows_turn):
-        sums.add(similarities, strip)
+    totals = _column_totals(plan, rows_turn, scale)
     with torch.enable_grad():
-        totals = sums.logarithm().requires_grad_()
+        totals.requires_grad_()
         positive = positives(plan.objective, *batch.rows[:2]).requires_grad_()
         of_columns = of_total(positive, totals)
     loss = of_columns["loss"]
@@ -80,7 +93,7 @@ def _coupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
 
 def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
     """One sweep: where only anchors move, each row of a statistic's gradient can be weighed afterwards."""
-    moving = plan.moving_statistics(batch)[::-1]  # the last one needs no memory of its own; here it has a matrix
+    moving = list(plan.moving_statistics(batch))[::-1]  # the last one needs no memory of its own; here it has a matrix
     slopes = [plan.target(batch, [{name: 1.0}, {name: 1.0}], needs) for name in moving]
     values, coupled = _couple(plan, batch, plan.sweep(batch, slopes))
     targets = [plan.target(batch, [], needs) for _ in coupled]
@@ -104,28 +117,34 @@ class _Exponential:
         self.reference: Tensor | None = None
 
     def __call__(self, statistic: Tensor) -> Tensor:
-        if self.reference is None and len(statistic):
-            self.reference = statistic.mean()
-        return statistic if self.reference is None else torch.exp(statistic - self.reference)
+        finite = statistic[statistic.isfinite()]
+        if self.reference is None and len(finite):
+            self.reference = finite.mean()
+        return torch.exp(statistic if self.reference is None else statistic - self.reference)
 
 
 def _pooled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
     """One sweep: but for a factor common to a turn's anchors, known when all have been seen, each counts as much as
-    the exponential of its pooled statistic. All else depends on positives alone and is weighed afterwards."""
+    the exponential of its pooled statistic. All else must depend on positives alone and is weighed afterwards."""
     pooled, views = plan.objective.pooled, range(len(turns(plan.objective, batch)))
     assert pooled is not None
+    moving = plan.moving_statistics(batch)
+    others = [name for name in moving if name != pooled]
+    if not _all_say(batch, not any(moving[name] for name in others)):
+        return _coupled(plan, batch, needs)
     guesses = [_Exponential() for _ in views]
-    others = [name for name in plan.moving_statistics(batch) if name != pooled]
     of_others = [plan.target(batch, [{name: 1.0} for _ in views], (False, False, False)) for name in others]
     of_pooled = [
         plan.target(batch, [{pooled: guesses[view]} if view == turn else {} for turn in views], needs) for view in views
     ]
     statistics = plan.sweep(batch, [*of_others, *of_pooled], once=True)
     values, ((weights, _),) = _couple(plan, batch, statistics)
+    factors = [_factor(weights[view].get(pooled), guesses[view](statistics[view][pooled])) for view in views]
+    if not _all_say(batch, None not in factors):  # it does not pool as it says, or numbers were too far apart
+        return _coupled(plan, batch, needs)
     total = of_pooled[0]
-    for view, (target, of_turn) in enumerate(zip(of_pooled, weights, strict=True)):
-        guess = guesses[view](statistics[view][pooled])
-        factor = together(batch, partial(_common_factor, plan.objective, of_turn[pooled], guess))
+    for view, (target, factor) in enumerate(zip(of_pooled, factors, strict=True)):
+        assert factor is not None
         for index, found in enumerate(target.rows):
             if found is not None:
                 whole, found = total.rows[index], found.mul_(factor)
@@ -135,20 +154,25 @@ def _pooled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
                     whole.add_(found)
         of_positives = target.positives[view].mul_(factor)
         for name, other in zip(others, of_others, strict=True):
-            weight = of_turn[name]
-            assert isinstance(weight, Tensor)
-            of_positives.addcmul_(other.positives[view], weight)
+            weight = weights[view].get(name)
+            if isinstance(weight, Tensor):
+                of_positives.addcmul_(other.positives[view], weight)
         total.positives[view] = of_positives
     return values, [total]
 
 
-def _common_factor(objective: Evaluable, exact: Weight, guess: Tensor) -> Tensor:
-    """How many times the guessed weights the exact ones are."""
-    assert isinstance(exact, Tensor)
+def _factor(exact: Weight | None, guess: Tensor) -> Tensor | None:
+    """How many times the guessed weights the exact ones are; None: there is no such number."""
+    if not isinstance(exact, Tensor):
+        return guess.new_zeros(())
     factor = exact.sum() / guess.sum().clamp_min(torch.finfo(guess.dtype).tiny)
-    if (exact - factor * guess).abs().sum() > 1e-3 * exact.abs().sum():
-        raise ValueError(f"{type(objective).__name__}.combine does not pool {objective.pooled!r}; pooled must be None")
-    return factor
+    return factor if (exact - factor * guess).abs().sum() <= 1e-3 * exact.abs().sum() else None
+
+
+def _all_say(batch: Batch, yes: bool) -> bool:
+    if len(batch.share.sizes) == 1:
+        return yes
+    return all(flag for (flag,) in exchange([int(yes)], batch.rows[0].device))
 
 
 def _couple(

@@ -45,7 +45,7 @@ def known_to_hold(mask: Tensor) -> tuple[Tensor, Tensor] | None:
 def filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
     """A copy of x (B, M) with ``value`` where the mask does not hold; carries no gradient."""
     x, known = x.detach(), _places(mask)
-    if known is None:
+    if known is None or x.shape != mask.shape:
         return torch.where(mask, x, value)
     if not known.holds:
         return fill(x.clone(memory_format=torch.contiguous_format), mask, value)
@@ -57,7 +57,7 @@ def filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
 def fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
     """The same in place."""
     known = _places(mask)
-    if known is None or known.holds:
+    if known is None or known.holds or x.shape != mask.shape:
         return x.masked_fill_(~mask, value)
     x[known.rows, known.columns] = value
     return x

@@ -7,7 +7,7 @@ give 0·inf = NaN in the gradient of a temperature, and break logarithms and pow
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -35,15 +35,21 @@ class Few:
         goal.index_put_((self.rows, self.columns), self.values, accumulate=True)
 
 
-_once: ContextVar[list[Few] | None] = ContextVar("once", default=None)
+@dataclass
+class _Once:
+    leaves: Sequence[Tensor]
+    few: list[Few]
+
+
+_once: ContextVar[_Once | None] = ContextVar("once", default=None)
 
 
 @contextmanager
-def differentiated_once() -> Iterator[list[Few]]:
+def differentiated_once(leaves: Sequence[Tensor] | None = ()) -> Iterator[list[Few]]:
     """A promise that graphs built inside are run backward at most once, so that backward may reuse their memory, and
-    that whoever does so adds the few entries it then finds in the list to the gradients of leaves."""
+    that the few entries it then finds in the list are added to the gradients of ``leaves``. None: no promise."""
     found: list[Few] = []
-    token = _once.set(found)
+    token = _once.set(None if leaves is None else _Once(leaves, found))
     try:
         yield found
     finally:
@@ -102,12 +108,14 @@ def _argmax(x: Tensor) -> Tensor:
 
 
 def _gather(x: Tensor, place: Tensor, mask: Tensor, otherwise: float) -> Tensor:
-    found: Tensor = _Gather.apply(x, place)  # type: ignore[no-untyped-call]
+    found: Tensor = x.gather(1, place) if _few(x) is None else _Gather.apply(x, place)  # type: ignore[no-untyped-call]
     return torch.where(mask.gather(1, place), found, otherwise).squeeze(1)
 
 
 def masked_sum(x: Tensor, mask: Tensor) -> Tensor:
     """Sum of each row over the columns that count: (B, M) -> (B,)."""
+    if _once.get() is None:
+        return torch.where(mask, x, 0).sum(dim=1)
     out: Tensor = _MaskedSum.apply(x, mask)  # type: ignore[no-untyped-call]
     return out
 
@@ -122,6 +130,8 @@ def masked_sum_of(
 ) -> Tensor:
     """Σ_j f(scale · x_ij + shift) over the columns that count, f a ``Curve``: (B, M) -> (B,).
 
+    scale, not 0, and shift are numbers or tensors of one.
+
     >>> x = torch.tensor([[0.0, 1.0, 5.0]])
     >>> masked_sum_of(SOFTPLUS, x, torch.tensor([[True, True, False]])).item()
     2.0064089298248291
@@ -132,13 +142,15 @@ def masked_sum_of(
 
 def weighted_sum(weight: Tensor, x: Tensor) -> Tensor:
     """Σ_j weight_ij x_ij; the weight carries no gradient and is not to be used afterwards: (B, M) -> (B,)."""
-    out: Tensor = _WeightedSum.apply(weight.detach(), x)  # type: ignore[no-untyped-call]
+    out: Tensor = _WeightedSum.apply(weight.detach().to(x.dtype), x)  # type: ignore[no-untyped-call]
     return out
 
 
 def _total(weight: Tensor, x: Tensor) -> Tensor:
     """Σ_ij weight_ij x_ij, without a matrix of products where nothing must be differentiated."""
-    return (weight * x).sum() if torch.is_grad_enabled() else torch.dot(weight.flatten(), x.flatten())
+    if torch.is_grad_enabled() or x.numel() >= 2**31:  # more than a dot product takes on some devices
+        return (weight * x).sum()
+    return torch.dot(weight.flatten(), x.flatten())
 
 
 class _Gather(torch.autograd.Function):
@@ -146,23 +158,22 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, place: Tensor) -> Tensor:
-        ctx.few, ctx.shape = _few(x), x.shape
-        ctx.save_for_backward(place, *([] if ctx.few is None else [x]))
+        ctx.few, ctx.leaf = _few(x), x
+        ctx.save_for_backward(place)
         return x.gather(1, place)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, None]:
-        place, *leaf = ctx.saved_tensors
-        if leaf and not torch.is_grad_enabled():
-            rows = torch.arange(len(place), device=place.device).unsqueeze(1)
-            ctx.few.append(Few(leaf[0], rows, place, upstream))
-            return None, None
-        return upstream.new_zeros(ctx.shape).scatter(1, place, upstream), None
+    def backward(ctx: Any, upstream: Tensor) -> tuple[None, None]:
+        (place,) = ctx.saved_tensors
+        rows = torch.arange(len(place), device=place.device).unsqueeze(1)
+        ctx.few.append(Few(ctx.leaf, rows, place, upstream))
+        return None, None
 
 
 def _few(x: Tensor) -> list[Few] | None:
-    """Where to put the gradient of x if it has few entries: if it is not an operation that receives it."""
-    return _once.get() if x.is_leaf else None
+    """Where to list the gradient of x if it has few entries; None: it must be a matrix."""
+    once = _once.get()
+    return once.few if once is not None and any(x is leaf for leaf in once.leaves) else None
 
 
 class _MaskedSum(torch.autograd.Function):
@@ -170,23 +181,21 @@ class _MaskedSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
-        places = known_to_hold(mask)
-        ctx.few = None if places is None else _few(x)
-        ctx.save_for_backward(mask, *([] if ctx.few is None else [x]))
+        places = known_to_hold(mask) if x.shape == mask.shape else None
+        ctx.few, ctx.leaf, ctx.shape = None if places is None else _few(x), x if x.is_leaf else None, x.shape
+        ctx.save_for_backward(mask)
         if places is None or not x.is_cpu:
             return filled(x, mask, 0.0).sum(dim=1)
         return x.new_zeros(len(x)).index_add_(0, places[0], x[places])
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, None]:
-        mask, *leaf = ctx.saved_tensors
-        places, along = known_to_hold(mask), upstream.unsqueeze(1).expand(mask.shape)
-        if torch.is_grad_enabled():
-            return torch.where(mask, along, 0), None
-        if leaf and places is not None:
-            ctx.few.append(Few(leaf[0], *places, upstream[places[0]]))
+        (mask,) = ctx.saved_tensors
+        places = known_to_hold(mask)
+        if ctx.few is not None and places is not None:
+            ctx.few.append(Few(ctx.leaf, *places, upstream[places[0]]))
             return None, None
-        return filled(along, mask, 0.0), None
+        return filled(upstream.unsqueeze(1).expand(ctx.shape), mask, 0.0), None
 
 
 class _WeightedSum(torch.autograd.Function):
@@ -237,6 +246,8 @@ class _MaskedSumOf(torch.autograd.Function):
         scale, shift = (tensors.pop(0) if n is None else n for n in ctx.numbers)
         needs = ctx.needs_input_grad
         if torch.is_grad_enabled():  # differentiated twice: the same in torch's own operations
+            # In aliases, since one of the three may depend on another.
+            x, scale, shift = (n.view_as(n) if isinstance(n, Tensor) else n for n in (x, scale, shift))
             total = torch.where(mask, ctx.curve.value(x * scale + shift), 0).sum(dim=1)
             wanted = [n for n in (x, scale, shift) if isinstance(n, Tensor) and n.requires_grad]
             found = list(torch.autograd.grad(total, wanted, upstream, create_graph=True))

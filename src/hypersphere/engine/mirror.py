@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.contract import Statistics
+from hypersphere.engine.slopes import slopes_of
 
 OfTotal = Callable[[Tensor, Tensor], Statistics]
 
@@ -65,4 +66,4 @@ class Mirror:
         if not self.along_scale or not isinstance(self.scale, Tensor):
             return [None] * len(parameters)
         upstream = torch.stack(self.along_scale).sum().reshape(self.scale.shape)
-        return list(torch.autograd.grad(self.scale, parameters, upstream, allow_unused=True, retain_graph=True))
+        return slopes_of([(self.scale, upstream)], parameters, retain=True)

@@ -17,7 +17,8 @@ from hypersphere.engine.batch import Batch, assemble, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics, Whole
 from hypersphere.engine.gradients import differentiate, itself
 from hypersphere.engine.processes import exchange, sum_over_processes, world_size
-from hypersphere.engine.sweep import Plan, Target, Weights, slopes_of
+from hypersphere.engine.slopes import slopes_of
+from hypersphere.engine.sweep import Plan, Target, Weights
 
 CACHED_ROWS = 512
 
@@ -131,6 +132,16 @@ def _refuse_double_backward() -> None:
         )
 
 
+def _may_hand_out(weight: Tensor) -> bool:
+    """Whether gradients need neither be scaled nor copied: it is the loss itself that is differentiated, and nobody
+    will ask for them again."""
+    kept = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
+    try:
+        return weight.is_cpu and not kept() and bool(weight == 1)
+    except RuntimeError:  # a batch of weights
+        return False
+
+
 class _Reduced(torch.autograd.Function):
     """Scalars whose gradients are complete when forward returns."""
 
@@ -157,8 +168,7 @@ class _Reduced(torch.autograd.Function):
         for number, weight in enumerate(upstream):
             for place, slope in enumerate(ctx.saved_tensors[number * width : (number + 1) * width]):
                 if slope is not None:
-                    # A copy of the gradients is spared where it is the whole of the loss that is differentiated.
-                    scaled = slope if weight.is_cpu and weight == 1 else slope * weight
+                    scaled = slope if _may_hand_out(weight) else slope * weight
                     found = total[place]
                     total[place] = scaled if found is None else found + scaled
         return (None, *total)

@@ -20,6 +20,7 @@ from hypersphere.engine.masked import Few, differentiated_once
 from hypersphere.engine.mirror import Mirror
 from hypersphere.engine.processes import exchange, gather_rows
 from hypersphere.engine.reduce import finish
+from hypersphere.engine.slopes import slopes_of
 
 # A block is large enough for matrix products to run at full speed, a strip small enough to stay in cache.
 BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 3 * 2**22, 2**20, (512, 1024)
@@ -109,20 +110,24 @@ class Plan:
             for strip in _slices(block.start, block.stop, strip_rows):
                 yield strip, buffer[strip.start - block.start : strip.stop - block.start]
 
-    def moving_statistics(self, batch: Batch) -> list[str]:
-        """Names of the statistics that carry a gradient, found out on one anchor."""
+    def moving_statistics(self, batch: Batch) -> dict[str, bool]:
+        """The statistics that carry a gradient, and whether through anything but the positives: found out on one
+        anchor."""
         return together(batch, lambda: self._moving_statistics(batch))
 
-    def _moving_statistics(self, batch: Batch) -> list[str]:
-        found: dict[str, None] = {}
+    def _moving_statistics(self, batch: Batch) -> dict[str, bool]:
+        found: dict[str, bool] = {}
         for turn in turns(self.objective, batch):
             context = self.objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
             strip = slice(batch.share.start, batch.share.start + min(1, batch.share.size))
             strips = [batch.rows[0].new_empty(strip.stop - strip.start, turn.columns(r)) for r in self.objective.reads]
             self._products(turn, strip, strips)
-            statistics, _, _ = self._graph(turn, strip, strips, context, grad=True, once=True)
-            found.update({name: None for name, value in statistics.items() if value.requires_grad})
-        return list(found)
+            statistics, leaves, _ = self._graph(turn, strip, strips, context, grad=True, once=False)
+            for name, value in statistics.items():
+                if value.requires_grad:
+                    slopes = slopes_of([(value, torch.ones_like(value))], [*leaves[:2], *leaves[3:]], retain=True)
+                    found[name] = found.get(name, False) or any(slope is not None for slope in slopes)
+        return found
 
     def everybody(self, batch: Batch, statistics: list[Statistics]) -> list[Statistics]:
         """The statistics of all processes' anchors."""
@@ -136,6 +141,7 @@ class Plan:
         self, turn: Turn, index: int, targets: list[Target], once: bool, mirror: Mirror | None = None
     ) -> Statistics:
         batch, objective = turn.batch, self.objective
+        active = [target for target in targets if target.weights[index]]
         context = objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
         columns = [turn.columns(read) for read in objective.reads]
         block_rows, strip_rows = self._rows(columns, 1 if once else len(targets))
@@ -151,13 +157,14 @@ class Plan:
                 inside = slice(strip.start - block.start, strip.stop - block.start)
                 strips = [matrix[inside] for matrix in matrices]
                 mirrored = None if mirror is None else mirror.slopes(strips[0], strip)
-                out, leaves, few = self._graph(turn, strip, strips, context, bool(targets), once)
+                out, leaves, few = self._graph(turn, strip, strips, context, bool(active), once)
                 local = slice(strip.start - start, strip.stop - start)
                 for name, value in out.items():
                     # Copied out: it may be a view of the block, and small tensors that stay would scatter the heap.
                     found.setdefault(name, value.new_empty(batch.share.size))[local] = value.detach()
-                for number, target in enumerate(targets):
-                    last = number == len(targets) - 1
+                for number, target in enumerate(active):
+                    last = number == len(active) - 1
+                    few.clear()
                     slopes = slopes_of(target.weighed(out, index, local), [*leaves, *self.parameters], retain=not last)
                     self._keep(turn, strip, target, slopes[:2], slopes[3 + len(matrices) :])
                     if slopes[2] is not None:
@@ -178,7 +185,7 @@ class Plan:
                         if mirrored is not None:
                             goal.add_(mirrored)
             for (number, place), slope_in in slopes_in.items():
-                self._accumulate(turn, block, targets[number], [(place, slope_in)])
+                self._accumulate(turn, block, active[number], [(place, slope_in)])
         return found
 
     def _rows(self, columns: list[int], copies: int) -> tuple[int, int]:
@@ -193,7 +200,7 @@ class Plan:
         for read, matrix in zip(self.objective.reads, matrices, strict=True):
             row, columns = turn.sources(read)
             rows = weighed(self.objective, turn.batch.rows[row][block])
-            for part, place in _places(turn, columns):
+            for part, place in _parts(turn, columns):
                 torch.mm(rows, turn.batch.rows[part].T, out=matrix[:, place])
 
     def _graph(
@@ -212,9 +219,7 @@ class Plan:
                 ]
                 leaves = [leaf.requires_grad_(moves) for leaf, moves in zip(leaves, moving, strict=True)]
             anchors = turn.anchors(self.objective, strip, x, y, leaves[3:], context, positive)
-            if not once:
-                return self.objective.block(anchors), leaves, []
-            with differentiated_once() as few:
+            with differentiated_once(leaves[3:] if once else None) as few:
                 return self.objective.block(anchors), leaves, few
 
     def _keep(
@@ -232,7 +237,7 @@ class Plan:
         for matrix, slope in slopes:
             row, columns = turn.sources(self.objective.reads[matrix])
             rows, plain = weighed(self.objective, turn.batch.rows[row][block]), self.objective.metric(slope) is None
-            for part, place in _places(turn, columns):
+            for part, place in _parts(turn, columns):
                 anchors = target.gradient(row)
                 keys = None if self.objective.one_sided else target.gradient(part)
                 if anchors is not None and plain:
@@ -261,23 +266,13 @@ def together(batch: Batch, work: Callable[[], T]) -> T:
     return result[0]
 
 
-def slopes_of(weighed: list[tuple[Tensor, Tensor]], leaves: list[Any], retain: bool) -> list[Tensor | None]:
-    """∂(Σ weight · value)/∂leaf, None where no value depends on it."""
-    moving = [leaf for leaf in leaves if leaf.requires_grad]
-    if not weighed or not moving:
-        return [None] * len(leaves)
-    values, weights = zip(*weighed, strict=True)
-    found = iter(torch.autograd.grad(values, moving, weights, allow_unused=True, retain_graph=retain))
-    return [next(found) if leaf.requires_grad else None for leaf in leaves]
-
-
 def _slices(start: int, stop: int, step: int) -> Iterator[slice]:
     """Consecutive slices; one that is empty if there is nothing to cut (a process without rows)."""
     for first in range(start, max(stop, start + 1), step):
         yield slice(first, min(first + step, stop))
 
 
-def _places(turn: Turn, columns: tuple[int, ...]) -> Iterator[tuple[int, slice]]:
+def _parts(turn: Turn, columns: tuple[int, ...]) -> Iterator[tuple[int, slice]]:
     """Where the parts of a matrix's columns stand."""
     first = 0
     for part in columns:
