@@ -133,8 +133,8 @@ def masked_sum_of(
     scale, not 0, and shift are numbers or tensors of one.
 
     >>> x = torch.tensor([[0.0, 1.0, 5.0]])
-    >>> masked_sum_of(SOFTPLUS, x, torch.tensor([[True, True, False]])).item()
-    2.0064089298248291
+    >>> round(masked_sum_of(SOFTPLUS, x, torch.tensor([[True, True, False]])).item(), 5)
+    2.00641
     """
     out: Tensor = _MaskedSumOf.apply(curve, x, mask, scale, shift)  # type: ignore[no-untyped-call]
     return out
