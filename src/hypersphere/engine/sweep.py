@@ -164,7 +164,6 @@ class Plan:
                     found.setdefault(name, value.new_empty(batch.share.size))[local] = value.detach()
                 for number, target in enumerate(active):
                     last = number == len(active) - 1
-                    few.clear()
                     slopes = slopes_of(target.weighed(out, index, local), [*leaves, *self.parameters], retain=not last)
                     self._keep(turn, strip, target, slopes[:2], slopes[3 + len(matrices) :])
                     if slopes[2] is not None:
