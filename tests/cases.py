@@ -73,6 +73,16 @@ VARIANTS: list[Case] = [
     ("mmhs", {"variant": "printed"}),
     ("mbarlow", {"variant": "printed", "stage": "+gd"}),
     ("cloa", {"num_classes": 2, "dim": 4, "reduction": "sum", "variant": "released"}),
+    ("mixup", {"kind": "positive", "normalize": True, "variant": "released"}),
+    (
+        "mixup",
+        {
+            "base": {"name": "infonce", "symmetric": True},
+            "kind": "positive",
+            "normalize": True,
+            "variant": "released",
+        },
+    ),
 ]
 DETACHED: list[Case] = [
     ("dclw", {}),
@@ -89,6 +99,8 @@ WRAPPERS: list[Case] = [
     ("mixup", {"base": "ntxent", "kind": "positive", "normalize": True}),
     ("mixup", {"base": "align_uniform", "normalize": True}),
     ("mixup", {"base": {"name": "supcon", "form": "in"}, "mix": 0.4}),
+    ("mixup", {"base": "supcon", "kind": "positive"}),
+    ("mixup", {"base": {"name": "met", "variant": "released"}}),
     ("mixup", {"base": {"name": "dhel", "energy": "both"}, "kind": "positive"}),
     ("mixup", {"base": {"name": "mbarlow", "stage": "original"}, "normalize": True}),
     ("mixup", {"base": {"name": "mmhe", "variant": "released"}}),

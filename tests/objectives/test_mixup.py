@@ -243,6 +243,59 @@ def test_released_triplets_stay_released(name: str, context: Any) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------
+# MixCSE's code: everybody's mixes, and similarity 0 where one is mostly the anchor's positive
+
+
+@pytest.mark.parametrize("size", [2, 3, 7])
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("further", [0, 3])
+def test_released_mixes_are_those_of_the_whole_batch(size: int, symmetric: bool, further: int) -> None:
+    z1, z2 = views(size, 4)
+    z1 = z1 * torch.linspace(0.3, 5.0, size).unsqueeze(1)  # lengths matter: raw rows are mixed
+    extra = views(further, 4, seed=9)[0] if further else None
+    base = {"name": "infonce", "temperature": 0.2, "symmetric": symmetric}
+    objective = hs.create_objective("mixup", base=base, kind="positive", mix=0.3, normalize=True, variant="released")
+    mixed = ref.mixed_with_the_next(z1, 0.3), ref.mixed_with_the_next(z2, 0.3)
+
+    def expected(a: ref.Rows, b: ref.Rows) -> float:
+        value = ref.mixcse(a, b, mixed, 0.2, extra)
+        return (value + ref.mixcse(b, a, mixed[::-1], 0.2, extra)) / 2 if symmetric else value
+
+    differences = ref.finite_difference(expected, z1.numpy(), z2.numpy())
+    for context in (hs.dense(), hs.streaming(1), hs.streaming(3)):
+        a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
+        with context:
+            found = objective(a, b, negatives=extra)
+            found.backward()
+        assert found.item() == pytest.approx(expected(z1, z2), rel=1e-12)
+        for slope, difference in zip((a.grad, b.grad), differences, strict=True):
+            np.testing.assert_allclose(slope.numpy(), difference, atol=1e-7)
+
+
+def test_released_mixes_of_a_row_of_zeros_and_of_very_different_lengths() -> None:
+    z1, z2 = views(4, 3)
+    z1 = z1 * torch.tensor([[0.0], [1e-30], [1.0], [1e30]])
+    objective = hs.create_objective("mixup", kind="positive", normalize=True, variant="released")
+    mixed = ref.mixed_with_the_next(z1, 0.2), ref.mixed_with_the_next(z2, 0.2)
+    assert objective(z1, z2).item() == pytest.approx(ref.mixcse(z1, z2, mixed, 0.05), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"kind": "negatives", "normalize": True}, "needs kind='positive' and normalize=True"),
+        ({"kind": "positive"}, "needs kind='positive' and normalize=True"),
+        ({"kind": "positive", "normalize": True, "base": "ntxent"}, "which ntxent is not"),
+        ({"kind": "positive", "normalize": True, "base": "supcon"}, "which supcon is not"),
+        ({"kind": "positive", "normalize": True, "base": "hyperbolic"}, "is not"),
+    ],
+)
+def test_released_mixes_need_what_the_code_has(how: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        hs.create_objective("mixup", variant="released", **how)
+
+
+# ---------------------------------------------------------------------------------------------------------
 # several positives: supcon, which mixes no rows of the anchor's own label
 
 

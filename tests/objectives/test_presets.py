@@ -21,6 +21,8 @@ from tests.reference import (
     golden_views,
     logsumexp,
     mean,
+    mixcse,
+    mixed_with_the_next,
     softplus,
     unit_rows,
 )
@@ -172,8 +174,13 @@ def released_kcl(z1: Matrix, z2: Matrix, objective: Any) -> float:
     return total
 
 
+def released_mixcse(z1: Matrix, z2: Matrix, objective: Any) -> float:
+    return mixcse(z1, z2, (mixed_with_the_next(z1, 0.2), mixed_with_the_next(z2, 0.2)), 0.05)
+
+
 PEERS: dict[tuple[str, str], Peer] = {
     ("simcse", "infonce"): simcse,
+    ("mixcse", "mixup"): released_mixcse,
     ("simclr", "ntxent"): ntxent,  # as the paper writes it; the authors' code: see below
     ("lightly", "ntxent"): ntxent,
     ("lightly", "dcl"): lightly_dcl,

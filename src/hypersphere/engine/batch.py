@@ -13,12 +13,14 @@ from hypersphere.engine.mask import mask_except
 from hypersphere.engine.processes import Share, exchange, gather_rows, world_size
 from hypersphere.geometry import normalize, require_finite
 
+FIXED = 3  # where in ``Batch.rows`` stands what is fixed of z1; that of z2 follows
+
 
 @dataclass(frozen=True)
 class Batch:
     """Two views (N, D) and extra negatives (M, D), normalised, of all processes together."""
 
-    rows: tuple[Tensor, Tensor, Tensor]  # z1, z2, negatives
+    rows: tuple[Tensor, ...]  # z1, z2, negatives; and what is fixed of z1 and of z2, if the objective makes anything
     labels: Tensor | None  # (N,)
     share: Share  # of the instances
     extra: Share  # of the negatives
@@ -58,6 +60,8 @@ class Turn:
             "same": (x, (x, *extra)),
             "other": (y, (y, *extra)),
             "both": (x, (y, x, *extra)),
+            "fixed_keys": (x, (FIXED + y,)),
+            "fixed_rows": (FIXED + x, (y,)),
         }
         return layout[read]
 
@@ -201,7 +205,11 @@ def assemble(
             labels = gather_rows(labels, share)
     if share.total < 2:
         raise ValueError(f"a batch needs at least two instances to have negatives; this one has {share.total}")
-    return Batch((local[0], local[1], local[2]), labels, share, extra), [inverse for _, inverse in pairs]
+    inverse = [inverse for _, inverse in pairs]
+    if objective.fixed is not None:
+        with torch.no_grad():
+            local += tuple(objective.fixed(local[i].detach(), gather_rows(inverse[i], share)) for i in (0, 1))
+    return Batch(local, labels, share, extra), inverse
 
 
 def _mapped(objective: Rowwise, z: Tensor, name: str) -> tuple[Tensor, Tensor]:

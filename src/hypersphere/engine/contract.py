@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-Read = Literal["cross", "same", "other", "both"]
+Read = Literal["cross", "same", "other", "both", "fixed_keys", "fixed_rows"]
 Statistics = dict[str, Tensor]
 
 
@@ -36,12 +36,16 @@ class Rowwise(Protocol):
 
     gather: the batch is that of all processes together.
     rows: how raw rows become the vectors whose inner products are read; None: by scaling to unit length.
+    fixed: what is made of a view's unit rows (N, D) and their inverse lengths (N, 1): N vectors f(x)_i that carry no
+        gradient, for who reads "fixed_keys" or "fixed_rows". None: nothing.
     """
 
     gather: bool
 
     @property
     def rows(self) -> Callable[[Tensor], Tensor] | None: ...
+    @property
+    def fixed(self) -> Callable[[Tensor, Tensor], Tensor] | None: ...
     def parameters(self) -> Iterator[torch.nn.Parameter]: ...
 
 
@@ -49,7 +53,8 @@ class Evaluable(Rowwise, Protocol):
     """The engine's view of an objective; ``objectives.PairwiseObjective`` implements all of it but the formula.
 
     reads: the similarity matrices wanted, with x the anchors' view and y the other one.
-        "cross" x_i·y_j, "same" x_i·x_j, "other" y_i·y_j, "both" cross and same side by side.
+        "cross" x_i·y_j, "same" x_i·x_j, "other" y_i·y_j, "both" cross and same side by side; without extra negatives
+        "fixed_keys" x_i·f(y)_j, which moves x alone, and "fixed_rows" f(x)_i·y_j, which moves y alone.
     anchors: "first" (the rows of z1 are anchors) or "both" (the two views take turns, stacked to 2N anchors).
     one_sided: keys carry no gradient, and neither do positives unless ``positives_move``.
     coupled: ``combine`` is needed to turn what anchors say into losses.

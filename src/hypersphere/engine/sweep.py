@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 import torch
@@ -36,7 +37,7 @@ class Target:
     """One number to differentiate: how much each statistic counts in it, and its gradients so far."""
 
     weights: list[Weights]  # by turn
-    like: list[Tensor | None]  # z1, z2, negatives as unit rows, of the whole batch; None: no gradient wanted
+    like: list[Tensor | None]  # the rows of the whole batch; None: no gradient wanted
     rows: list[Tensor | None]  # their gradients; None: nothing so far
     positives: list[Tensor]  # by turn: gradients of the positive similarities of this process's anchors
     parameters: list[Tensor] = field(default_factory=list)
@@ -81,7 +82,7 @@ class Plan:
     names: list[str] = field(default_factory=list)
 
     def target(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> Target:
-        like = [h if need else None for h, need in zip(batch.rows, needs, strict=True)]
+        like = [h if need else None for h, need in zip_longest(batch.rows, needs)]
         positives = [batch.rows[0].new_zeros(batch.share.size) for _ in turns(self.objective, batch)]
         exact = [torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32)) for p in self.parameters]
         target = Target(weights, like, [None] * len(like), positives, exact)

@@ -56,6 +56,7 @@ class Objective(nn.Module):
     source: ClassVar[str] = ""  # paper and equation
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
     raw_rows: ClassVar[Any] = False  # True: works on raw features, so huge rows may overflow
+    fixed: ClassVar[Any] = None  # what the engine makes of the rows beside themselves; see its contract
 
     reduction: str = choice("mean", "sum", "none", default="mean")
     gather: bool = flag(default=False)

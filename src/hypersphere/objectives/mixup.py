@@ -17,16 +17,11 @@ from hypersphere.objectives.settings import Setting, anything, choice, flag, num
 
 
 @dataclass(frozen=True)
-class MixedNegatives:
-    """A pairwise objective as the engine sees it, with one more column in every matrix it reads.
-
-    The column stands for a mixed instance: the same two instances are mixed in each matrix, in that matrix's view.
-    """
+class Lens:
+    """A pairwise objective as the engine sees it, with more columns than it knows of."""
 
     inner: PairwiseObjective
-    kind: str
     mix: float
-    normalize: bool
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)  # all else is the objective's own
@@ -38,6 +33,17 @@ class MixedNegatives:
 
     def mirrored(self) -> None:
         return None  # a mixed column is an anchor's own
+
+
+@dataclass(frozen=True)
+class MixedNegatives(Lens):
+    """One more column in every matrix the objective reads.
+
+    The column stands for a mixed instance: the same two instances are mixed in each matrix, in that matrix's view.
+    """
+
+    kind: str
+    normalize: bool
 
     def prepare(self, x: Tensor, y: Tensor) -> Any:
         keys = {"cross": (y,), "same": (x,), "other": (y,), "both": (y, x)}
@@ -88,6 +94,36 @@ class MixedNegatives:
         return (weighed(seen, rows) * mixed).sum(dim=1, keepdim=True)
 
 
+@dataclass(frozen=True)
+class MixCSE(Lens):
+    """The columns of MixCSE's code: every instance is mixed with the next one, in either view, f(x) and f(y); an anchor
+    x_i meets all f(y)_j and, as f(x)_i, all y_j. The one pair of either kind that shares the greater part of an
+    instance counts as similarity 0."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return ("cross", "fixed_keys", "fixed_rows")
+
+    def fixed(self, rows: Tensor, inverse: Tensor) -> Tensor:
+        """λ z_i + (1-λ) z_{i+1} of raw rows, scaled to length 1."""
+        inverse = torch.where(inverse > 0, inverse, 1.0)  # a row of zeros
+        following = inverse.roll(-1, 0)
+        larger = torch.maximum(inverse, following)
+        mixed = self.mix * (following / larger) * rows + (1 - self.mix) * (inverse / larger) * rows.roll(-1, 0)
+        return self.inner.scaled(mixed)
+
+    def block(self, anchors: Anchors) -> Statistics:
+        size, columns = anchors.negatives[1].shape[1], anchors.mask.shape[1]
+        wider = torch.cat(anchors.negatives, dim=1)
+        lines = torch.arange(len(wider), device=wider.device)
+        wider[lines, columns + (anchors.places - 1) % size] = 0  # f(y)_{i-1} is mostly y_i
+        wider[lines, columns + size + (anchors.places + 1) % size] = (
+            0  # f(x)_i is mostly x_{i+1}, the positive of y_{i+1}
+        )
+        mask = pad(anchors.mask, (0, 2 * size), value=True)
+        return self.inner.block(replace(anchors, negatives=(wider,), mask=mask))
+
+
 @register("mixup")
 class Mixup(Objective):
     """Any objective that has negatives, with one more for each anchor, mixed from two other vectors.
@@ -98,6 +134,10 @@ class Mixup(Objective):
     for among the others. An only negative is mixed with itself; an anchor without any gets no mixed one.
     ``normalize`` scales the mix to length 1 (in hyperbolic space: back onto the hyperboloid). Mixed vectors carry no
     gradient. A base that reads several similarity matrices sees the same two instances mixed in each of them.
+
+    variant "released" (kind positive, normalised, on a base that reads cross similarities) is MixCSE's code: an anchor
+    x_i meets the mixes of all instances, f(y)_j, and all y_j meet its own mix f(x)_i; raw rows are mixed; where a mix
+    is mostly the anchor's positive its similarity is set to 0 instead of left out, which adds e^0 to a denominator.
 
     Source: Nie et al. 2023, Appendix E (both types); MixCSE (Zhang et al. 2022) for kind positive, normalised.
     Use it when negatives are too easy. Un-normalised, a mix of negatives is never harder than the hardest of them.
@@ -117,6 +157,11 @@ class Mixup(Objective):
     kind: str = choice("negatives", "positive", default="negatives")
     mix: float = number(default=0.2, at_least=0, at_most=1)
     normalize: bool = flag(default=False)
+    variant: str = choice("paper", "released", default="paper")
+
+    def check(self) -> None:
+        if self.variant == "released" and (self.kind, self.normalize) != ("positive", True):
+            raise ValueError("mixup's variant 'released' is MixCSE's code: it needs kind='positive' and normalize=True")
 
     def build(self) -> None:
         base = as_objective(self.base, "mixup's base", gather=self.gather, **self.passed_on())
@@ -148,8 +193,14 @@ class Mixup(Objective):
         """The width that a ``cloa`` inside is made for; other bases have none."""
         return int(self.base.dim)
 
-    def lens(self, part: PairwiseObjective) -> MixedNegatives:
-        return MixedNegatives(part, self.kind, self.mix, self.normalize)
+    def lens(self, part: PairwiseObjective) -> Lens:
+        if self.variant == "paper":
+            return MixedNegatives(part, self.mix, self.kind, self.normalize)
+        if part.reads != ("cross",) or part.labelled or part.rows is not None:
+            raise ValueError(
+                f"mixup's variant 'released' is for a base of cosines between the two views, which {part.name} is not"
+            )
+        return MixCSE(part, self.mix)
 
     def evaluate(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool

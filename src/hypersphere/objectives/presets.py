@@ -12,6 +12,16 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     # 2N anchors, 2N-1 terms, mean over 2N, SimCLR's temperature for CIFAR-10. The authors' code adds the two views'
     # means instead, so it prints twice this value.
     "simclr": {"ntxent": {"temperature": 0.5}},
+    # MixCSE's code, with the share of the positive of its paper.
+    "mixcse": {
+        "mixup": {
+            "base": {"name": "infonce", "temperature": 0.05},
+            "kind": "positive",
+            "mix": 0.2,
+            "normalize": True,
+            "variant": "released",
+        }
+    },
     # From 1.5.21 on; earlier versions of its DCL added two separate log-sum-exps.
     "lightly": {
         "ntxent": {"temperature": 0.5},
