@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,12 +71,18 @@ class Turn:
 
     def mask(self, rows: Tensor, columns: int) -> Tensor:
         """True where a column is another instance than the anchor's; ``rows`` (B,) are places in the batch."""
-        return mask_except(*self._own(rows, columns), (len(rows), columns), holds=False)
+        return mask_except(*self.own(rows, columns), (len(rows), columns), holds=False)
 
-    def _own(self, rows: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+    def own(self, rows: Tensor, columns: int) -> tuple[Tensor, Tensor]:
         """Where in a block of these rows their own instances stand: (B, 1) and (B, 1 or 2)."""
         line = torch.arange(len(rows), device=rows.device).unsqueeze(1)
         return line, rows.unsqueeze(1) + torch.arange(self.own_columns(columns), device=rows.device) * self.batch.size
+
+    def parts(self, columns: tuple[int, ...]) -> Iterator[tuple[int, slice]]:
+        """Where the parts of a matrix's columns stand."""
+        first = 0
+        for part in columns:
+            yield part, slice(first, first := first + len(self.batch.rows[part]))
 
     def own_columns(self, columns: int) -> int:
         """How many columns belong to the anchor's own instance."""
@@ -102,7 +109,7 @@ class Turn:
         of_columns = torch.cat([labels] * self.own_columns(columns) + [unknown])
         own = torch.where(labels >= 0, labels, torch.iinfo(labels.dtype).min)[rows]  # unlabelled: equals nothing
         found = own.unsqueeze(1) == of_columns
-        found[self._own(rows, columns)] = False
+        found[self.own(rows, columns)] = False
         return found
 
     def anchors(
@@ -145,6 +152,12 @@ def positives(objective: Evaluable, x: Tensor, y: Tensor) -> Tensor:
 
 def turns(objective: Evaluable, batch: Batch) -> list[Turn]:
     return [Turn(batch, anchor) for anchor in ((0, 1) if objective.anchors == "both" else (0,))]
+
+
+def slices(start: int, stop: int, step: int) -> Iterator[slice]:
+    """Consecutive slices; one that is empty if there is nothing to cut (a process without rows)."""
+    for first in range(start, max(stop, start + 1), step):
+        yield slice(first, min(first + step, stop))
 
 
 def check(z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -82,9 +82,10 @@ class Evaluable(Rowwise, Protocol):
     @property
     def turns_add(self) -> bool: ...
 
-    def mirrored(self) -> tuple[Tensor | float, Callable[[Tensor, Tensor], Statistics]] | None:
-        """If both views are anchors on "cross" alone and see nothing of their negatives but log Σ exp(scale · s):
-        the scale, and what ``block`` answers from the positives and these logarithms. None: not so."""
+    def log_sums(self) -> tuple[Tensor | float, Callable[[Anchors, Sequence[Tensor], Tensor], Statistics]] | None:
+        """If anchors see nothing of their negatives but log Σ exp(scale · s): the scale, and what ``block`` answers
+        from anchors without matrices and mask, these logarithms (B,), one for each matrix, and the number (B,) of
+        negatives. None: not so."""
 
     def metric(self, rows: Tensor) -> Tensor | None:
         """Weights (D,) of the coordinates in the inner product of two rows; None: all 1."""

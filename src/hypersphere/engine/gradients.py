@@ -1,7 +1,7 @@
 """From a batch to an objective's values and their gradients: as few matrix products as its anchors' coupling allows.
 
 For each similarity matrix three products are needed if an anchor's gradient is known when it is visited, four if all
-anchors must have been visited before; and four for two matrices that are each other's transposes.
+anchors must have been visited before; half as many or little more where it is symmetric (see ``symmetric``).
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Turn, positives, turns
+from hypersphere.engine.batch import Batch, turns
 from hypersphere.engine.contract import Statistics
-from hypersphere.engine.mirror import ColumnTotals, Mirror, OfTotal
 from hypersphere.engine.processes import exchange, sum_over_processes
 from hypersphere.engine.reduce import uniform_weight
 from hypersphere.engine.slopes import slopes_of
 from hypersphere.engine.sweep import Plan, Target, Weight, Weights
+from hypersphere.engine.symmetric import differentiate_symmetric, is_symmetric
 
 Found = tuple[Statistics, list[Target]]
 
@@ -23,9 +23,10 @@ Found = tuple[Statistics, list[Target]]
 def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
     """The values by name, and for each its gradients; ``needs``: those of z1, z2 and negatives that are wanted."""
     objective = plan.objective
+    if plan.sums is not None and not plan.parts and is_symmetric(objective, batch):
+        return differentiate_symmetric(plan, plan.sums, batch, needs)
     if not objective.coupled and not plan.parts:
-        mirrored = _may_mirror(plan, batch)
-        return _uncoupled(plan, batch, needs) if mirrored is None else _mirrored(plan, batch, needs, *mirrored)
+        return _uncoupled(plan, batch, needs)
     if objective.one_sided and not objective.positives_move and not plan.parameters:
         return _coupled_one_sided(plan, batch, needs)
     if objective.pooled is not None and not plan.parts and not plan.parameters:
@@ -40,44 +41,6 @@ def _uncoupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
     values = plan.finish(plan.everybody(batch, plan.sweep(batch, [target])))
     sum_over_processes(target.parameters, batch.share)
     return values, [target]
-
-
-def _may_mirror(plan: Plan, batch: Batch) -> tuple[Tensor | float, OfTotal] | None:
-    """What the objective says of its mirrored form, if that can be used here."""
-    objective = plan.objective
-    turns_on_one = objective.reads == ("cross",) and objective.anchors == "both" and not objective.one_sided
-    if not turns_on_one or len(batch.share.sizes) > 1 or len(batch.rows[2]):
-        return None
-    with torch.enable_grad():  # the scale may be learned
-        return objective.mirrored()
-
-
-def _column_totals(plan: Plan, turn: Turn, scale: Tensor | float) -> Tensor:
-    sums = ColumnTotals.none_yet(scale, turn.batch.rows[turn.other])
-    for strip, similarities in plan.strips(turn):
-        sums.add(similarities, strip)
-    return sums.logarithm()
-
-
-def _mirrored(plan: Plan, batch: Batch, needs: tuple[bool, ...], scale: Tensor | float, of_total: OfTotal) -> Found:
-    """Two sweeps of one matrix: the first adds up its columns, the second moves its rows and columns together."""
-    weight = uniform_weight(plan.objective, batch.size)
-    target = plan.target(batch, [{"loss": weight}, {}], needs)
-    rows_turn = turns(plan.objective, batch)[0]
-    totals = _column_totals(plan, rows_turn, scale)
-    with torch.enable_grad():
-        totals.requires_grad_()
-        positive = positives(plan.objective, *batch.rows[:2]).requires_grad_()
-        of_columns = of_total(positive, totals)
-    loss = of_columns["loss"]
-    slopes = slopes_of([(loss, torch.full_like(loss, weight))], [totals, positive, *plan.parameters], retain=True)
-    assert slopes[0] is not None and slopes[1] is not None
-    mirror = Mirror(scale, totals.detach(), slopes[0])
-    of_rows = plan.sweep_turn(rows_turn, 0, [target], once=True, mirror=mirror)
-    target.positives[1].add_(slopes[1])
-    target.add_to_parameters(slopes[2:])
-    target.add_to_parameters(mirror.slopes_of_parameters(plan.parameters))
-    return plan.finish([of_rows, {name: value.detach() for name, value in of_columns.items()}]), [target]
 
 
 def _coupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:

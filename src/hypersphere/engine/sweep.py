@@ -7,7 +7,7 @@ overwrites the similarities, two matrix products add it to the gradients of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Turn, positives, turns, weighed
+from hypersphere.engine.batch import Batch, Turn, positives, slices, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.masked import Few, differentiated_once
-from hypersphere.engine.mirror import Mirror
 from hypersphere.engine.processes import exchange, gather_rows
 from hypersphere.engine.reduce import finish
 from hypersphere.engine.slopes import slopes_of
+from hypersphere.engine.sums import LogSums, log_sums_of, sweep_sums
 
 # A block is large enough for matrix products to run at full speed, a strip small enough to stay in cache.
 BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 3 * 2**22, 2**20, (512, 1024)
@@ -80,6 +80,10 @@ class Plan:
     parameters: list[torch.nn.Parameter]
     grad: bool  # whether anything is to be differentiated at all
     names: list[str] = field(default_factory=list)
+    sums: LogSums | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sums = log_sums_of(self.objective)
 
     def target(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> Target:
         like = [h if need else None for h, need in zip_longest(batch.rows, needs)]
@@ -98,18 +102,7 @@ class Plan:
         """
         once = len(targets) < 2 if once is None else once
         order = list(enumerate(turns(self.objective, batch)))
-        return together(batch, lambda: [self.sweep_turn(turn, index, targets, once) for index, turn in order])
-
-    def strips(self, turn: Turn) -> Iterator[tuple[slice, Tensor]]:
-        """The similarities of this process's anchors, strip by strip; of the one matrix that is read."""
-        (read,) = self.objective.reads
-        block_rows, strip_rows = self._rows([turn.columns(read)], 1)
-        share = turn.batch.share
-        buffer = turn.batch.rows[0].new_empty(min(block_rows, share.size), turn.columns(read))
-        for block in _slices(share.start, share.start + share.size, block_rows):
-            self._products(turn, block, [buffer[: block.stop - block.start]])
-            for strip in _slices(block.start, block.stop, strip_rows):
-                yield strip, buffer[strip.start - block.start : strip.stop - block.start]
+        return together(batch, lambda: [self._sweep_turn(turn, index, targets, once) for index, turn in order])
 
     def moving_statistics(self, batch: Batch) -> dict[str, bool]:
         """The statistics that carry a gradient, and whether through anything but the positives: found out on one
@@ -138,26 +131,25 @@ class Plan:
         found = finish(self.objective, statistics)
         return found if self.parts else {"loss": found["loss"]}
 
-    def sweep_turn(
-        self, turn: Turn, index: int, targets: list[Target], once: bool, mirror: Mirror | None = None
-    ) -> Statistics:
+    def _sweep_turn(self, turn: Turn, index: int, targets: list[Target], once: bool) -> Statistics:
+        if self.sums is not None:
+            return sweep_sums(self, self.sums, turn, index, targets)
         batch, objective = turn.batch, self.objective
         active = [target for target in targets if target.weights[index]]
         context = objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
         columns = [turn.columns(read) for read in objective.reads]
-        block_rows, strip_rows = self._rows(columns, 1 if once else len(targets))
+        block_rows, strip_rows = self.rows(columns, 1 if once else len(targets))
         found: Statistics = {}
         buffers = [batch.rows[0].new_empty(min(block_rows, batch.share.size), width) for width in columns]
         copies: dict[tuple[int, int], Tensor] = {}
         start, stop = batch.share.start, batch.share.start + batch.share.size
-        for block in _slices(start, stop, block_rows):
+        for block in slices(start, stop, block_rows):
             matrices = [buffer[: block.stop - block.start] for buffer in buffers]
             self._products(turn, block, matrices)
             slopes_in: dict[tuple[int, int], Tensor] = {}  # (target, matrix) -> ∂total/∂S of the block
-            for strip in _slices(block.start, block.stop, strip_rows):
+            for strip in slices(block.start, block.stop, strip_rows):
                 inside = slice(strip.start - block.start, strip.stop - block.start)
                 strips = [matrix[inside] for matrix in matrices]
-                mirrored = None if mirror is None else mirror.slopes(strips[0], strip)
                 out, leaves, few = self._graph(turn, strip, strips, context, bool(active), once)
                 local = slice(strip.start - start, strip.stop - start)
                 for name, value in out.items():
@@ -182,13 +174,11 @@ class Plan:
                         goal.zero_() if slope is None else goal.copy_(slope)
                         for each in entries:
                             each.add_to(goal)
-                        if mirrored is not None:
-                            goal.add_(mirrored)
             for (number, place), slope_in in slopes_in.items():
                 self._accumulate(turn, block, active[number], [(place, slope_in)])
         return found
 
-    def _rows(self, columns: list[int], copies: int) -> tuple[int, int]:
+    def rows(self, columns: list[int], copies: int) -> tuple[int, int]:
         """Rows of a block, of all of whose matrices there are so many copies in memory, and of a strip."""
         if self.block_rows:
             return self.block_rows, self.block_rows
@@ -200,7 +190,7 @@ class Plan:
         for read, matrix in zip(self.objective.reads, matrices, strict=True):
             row, columns = turn.sources(read)
             rows = weighed(self.objective, turn.batch.rows[row][block])
-            for part, place in _parts(turn, columns):
+            for part, place in turn.parts(columns):
                 torch.mm(rows, turn.batch.rows[part].T, out=matrix[:, place])
 
     def _graph(
@@ -237,7 +227,7 @@ class Plan:
         for matrix, slope in slopes:
             row, columns = turn.sources(self.objective.reads[matrix])
             rows, plain = weighed(self.objective, turn.batch.rows[row][block]), self.objective.metric(slope) is None
-            for part, place in _parts(turn, columns):
+            for part, place in turn.parts(columns):
                 anchors = target.gradient(row)
                 keys = None if self.objective.one_sided else target.gradient(part)
                 if anchors is not None and plain:
@@ -264,16 +254,3 @@ def together(batch: Batch, work: Callable[[], T]) -> T:
     if failed:
         raise RuntimeError(f"the objective failed on process {failed[0]}; see its own error")
     return result[0]
-
-
-def _slices(start: int, stop: int, step: int) -> Iterator[slice]:
-    """Consecutive slices; one that is empty if there is nothing to cut (a process without rows)."""
-    for first in range(start, max(stop, start + 1), step):
-        yield slice(first, min(first + step, stop))
-
-
-def _parts(turn: Turn, columns: tuple[int, ...]) -> Iterator[tuple[int, slice]]:
-    """Where the parts of a matrix's columns stand."""
-    first = 0
-    for part in columns:
-        yield part, slice(first, first := first + len(turn.batch.rows[part]))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Statistics, count, masked_logsumexp
-from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.engine import Statistics
+from hypersphere.objectives.log_sums import LogSumObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
 
 
 @register("align_uniform")
-class AlignUniform(PairwiseObjective):
+class AlignUniform(LogSumObjective):
     """Mean distance of positives, and logarithm of the mean Gaussian potential of all other pairs.
 
     L = (1-λ) mean_i ‖h_i-h'_i‖^α + λ log mean_{pairs} e^{-t‖·‖²}, λ = ``weight``.
@@ -51,15 +51,15 @@ class AlignUniform(PairwiseObjective):
     def pooled(self) -> str | None:
         return "potential" if self.t <= 15 else None  # beyond, exponentials of two anchors may be too far apart
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+    @property
+    def scale(self) -> float:
+        return 2 * self.t
+
+    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
         squared = 2 - 2 * positive
         # For α < 2 the power has an infinite slope at distance 0.
         distance = squared if self.alpha == 2 else squared.clamp_min(1e-12) ** (self.alpha / 2)
-        return {
-            "distance": distance,
-            "potential": masked_logsumexp(negatives, mask, 2 * self.t),
-            "pairs": count(mask).to(positive),
-        }
+        return {"distance": distance, "potential": sums[0], "pairs": number.to(positive)}
 
     def combine(self, statistics: Statistics) -> Statistics:
         alignment = (1 - self.weight) * statistics["distance"].mean()

@@ -214,9 +214,8 @@ class PairwiseObjective(Objective):
         """Anything all anchors need to know of the whole views; arrives as ``context`` in ``block``."""
         return None
 
-    def mirrored(self) -> tuple[Tensor | float, Callable[[Tensor, Tensor], Statistics]] | None:
-        """If both views are anchors on "cross" and see nothing of their negatives but log Σ exp(scale · s): the
-        scale, and what ``per_anchor`` says of a positive and this logarithm. Then one matrix serves both turns."""
+    def log_sums(self) -> Any:
+        """What a ``LogSumObjective`` tells the engine; None: this is none."""
         return None
 
     def metric(self, rows: Tensor) -> Tensor | None:

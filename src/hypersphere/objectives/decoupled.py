@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Anchors, Statistics, masked_logsumexp
-from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.engine import Anchors, Statistics
 from hypersphere.objectives.hinge import hinge
+from hypersphere.objectives.log_sums import LogSumObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
 
 
-class Decoupled(PairwiseObjective):
+class Decoupled(LogSumObjective):
     """What the decoupled losses share: the softmax energy of the negatives alone."""
 
     temperature: float = number(default=0.05, above=0, learnable=True)
@@ -25,9 +25,8 @@ class Decoupled(PairwiseObjective):
     def anchors(self) -> str:
         return "both" if self.negatives == "both" else "first"
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        scale = 1 / self.temperature
-        alignment, energy = -positive * scale, masked_logsumexp(negatives, mask, scale)
+    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
+        alignment, energy = -positive / self.temperature, sums[0]
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 
 
@@ -51,7 +50,7 @@ class DCL(Decoupled):
 
 
 @register("dcl_plus")
-class DCLPlus(PairwiseObjective):
+class DCLPlus(LogSumObjective):
     """DCL that stops at zero: gradient dissipation put back.
 
     L_i = max(0, -s_ii/τ + log Σ_{j≠i} e^{s_ij/τ}), mean over anchors, zeros included.
@@ -68,9 +67,8 @@ class DCLPlus(PairwiseObjective):
     source = "Nie et al. 2023, Eq. 10"
     temperature: float = number(default=0.15, above=0, learnable=True)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        scale = 1 / self.temperature
-        return hinge(-positive * scale, masked_logsumexp(negatives, mask, scale))
+    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
+        return hinge(-positive / self.temperature, sums[0])
 
 
 @register("dclw")
@@ -99,7 +97,12 @@ class DCLW(Decoupled):
         return torch.logsumexp((x * y).sum(dim=1) / self.sigma, dim=0) - math.log(len(x))
 
     def block(self, anchors: Anchors) -> Statistics:
-        found = super().block(anchors)
+        return self._weighed(anchors, super().block(anchors))
+
+    def answer(self, anchors: Anchors, sums: Sequence[Tensor], number: Tensor) -> Statistics:
+        return self._weighed(anchors, super().answer(anchors, sums, number))
+
+    def _weighed(self, anchors: Anchors, found: Statistics) -> Statistics:
         weight = 2 - torch.exp(anchors.positive.detach() / self.sigma - anchors.context)
         alignment = weight * found["alignment"]
         return {"loss": alignment + found["energy"], "alignment": alignment, "energy": found["energy"]}

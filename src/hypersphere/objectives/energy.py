@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Statistics, count, masked_logsumexp, masked_max, masked_mean, masked_sum
+from hypersphere.engine import Statistics, count, masked_max, masked_mean, masked_sum
 from hypersphere.geometry import chord
 from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.objectives.log_sums import LogSumObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import Number, anything, choice, number
 
@@ -31,7 +33,7 @@ class AlignedEnergy(PairwiseObjective):
 
 
 @register("mhe")
-class MHE(AlignedEnergy):
+class MHE(AlignedEnergy, LogSumObjective):
     """Alignment and minimum hyperspherical energy.
 
     L = mean_i ‖h_i-h'_i‖² + ν log mean_{i≠j} e^{-‖h_i-h_j‖²}, ν = ``weight``; with ``s`` the energy is that of Riesz
@@ -59,13 +61,19 @@ class MHE(AlignedEnergy):
     def pooled(self) -> str | None:
         return "potential" if self.s is None else None
 
+    @property
+    def scale(self) -> float | None:
+        return 2.0 if self.s is None else None
+
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
         if self.s is None:
-            potential = masked_logsumexp(negatives, mask, 2.0)
-        else:
-            squared = (2 - 2 * negatives).clamp_min(1e-12)
-            potential = masked_sum(-0.5 * squared.log() if self.s == 0 else squared ** (-self.s / 2), mask)
-        return {"distance": self.distance(positive), "potential": potential, "pairs": count(mask).to(positive)}
+            return super().per_anchor(positive, negatives, mask)
+        squared = (2 - 2 * negatives).clamp_min(1e-12)
+        potential = masked_sum(-0.5 * squared.log() if self.s == 0 else squared ** (-self.s / 2), mask)
+        return self.of_sums(positive, [potential], count(mask))
+
+    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
+        return {"distance": self.distance(positive), "potential": sums[0], "pairs": number.to(positive)}
 
     def combine(self, statistics: Statistics) -> Statistics:
         potential, pairs = statistics["potential"], statistics["pairs"].sum()
@@ -99,7 +107,7 @@ class MHS(AlignedEnergy):
 
 
 @register("dhel")
-class DHEL(PairwiseObjective):
+class DHEL(LogSumObjective):
     """Decoupled hyperspherical energy loss: alignment against the softmax energy of the anchor's own view.
 
     energy "anchor": L_i = -c_i/τ + log Σ_{j≠i} e^{a_ij/τ}; "both": the energy of either view added, alignment once;
@@ -126,10 +134,8 @@ class DHEL(PairwiseObjective):
     def anchors(self) -> str:
         return "both" if self.energy == "symmetric" else "first"
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        scale = 1 / self.temperature
-        alignment = -positive * scale
-        energy = torch.stack([masked_logsumexp(matrix, mask, scale) for matrix in negatives]).sum(dim=0)
+    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
+        alignment, energy = -positive / self.temperature, torch.stack(list(sums)).sum(dim=0)
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from math import cos, log1p, pi, sin
 from typing import Any
 
@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from hypersphere.engine import Statistics, count, masked_logsumexp
+from hypersphere.engine import Statistics, masked_logsumexp
 from hypersphere.geometry import angle
 from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.objectives.log_sums import LogSumObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import flag, number
 
@@ -28,17 +29,13 @@ def against(alignment: Tensor, others: Tensor) -> Statistics:
     }
 
 
-class SoftmaxObjective(PairwiseObjective):
+class SoftmaxObjective(LogSumObjective):
     """-log of the positive's share in a softmax over the positive and the negatives."""
 
     temperature: float = number(default=0.05, above=0, learnable=True)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        return self.of_total(positive, masked_logsumexp(negatives, mask, 1 / self.temperature))
-
-    def of_total(self, positive: Tensor, others: Tensor) -> Statistics:
-        """From the positive and the logarithm of the sum over the negatives."""
-        return against(-positive / self.temperature, others)
+    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
+        return against(-positive / self.temperature, sums[0])
 
 
 @register("infonce")
@@ -64,10 +61,6 @@ class InfoNCE(SoftmaxObjective):
     def anchors(self) -> str:
         return "both" if self.symmetric else "first"
 
-    def mirrored(self) -> tuple[Tensor | float, Callable[[Tensor, Tensor], Statistics]] | None:
-        known = type(self).per_anchor is SoftmaxObjective.per_anchor and type(self).block is PairwiseObjective.block
-        return (1 / self.temperature, self.of_total) if self.symmetric and known else None
-
 
 @register("ntxent")
 class NTXent(SoftmaxObjective):
@@ -91,7 +84,7 @@ class NTXent(SoftmaxObjective):
 
 
 @register("arccon")
-class ArcCon(PairwiseObjective):
+class ArcCon(LogSumObjective):
     """InfoNCE whose positive must win although its angle is enlarged.
 
     L_i = -log( e^{cos(θ_ii'+u)/τ} / (e^{cos(θ_ii'+u)/τ} + Σ_{j≠i} e^{s_ij/τ}) ), u = ``angle`` in radians.
@@ -109,16 +102,14 @@ class ArcCon(PairwiseObjective):
     temperature: float = number(default=0.05, above=0, learnable=True)
     angle: float = number(default=pi / 18, at_least=0, at_most=pi)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        scale = 1 / self.temperature
+    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
         sine = (1 - positive**2).clamp_min(1e-12).sqrt()  # its slope at 0 is infinite
-        alignment = -(positive * cos(self.angle) - sine * sin(self.angle)) * scale
-        others = masked_logsumexp(negatives, mask, scale)
-        return against(alignment, others)
+        alignment = -(positive * cos(self.angle) - sine * sin(self.angle)) / self.temperature
+        return against(alignment, sums[0])
 
 
 @register("debiased")
-class Debiased(PairwiseObjective):
+class Debiased(LogSumObjective):
     """NT-Xent corrected for negatives that are positives in truth.
 
     L_i = -log( p / (p + G) ), p = e^{z_i·z_j(i)/τ}, G = max( (Σ_neg e^{z_i·z_a/τ} - τ⁺ M p) / (1-τ⁺), M e^{-1/τ} ),
@@ -139,10 +130,9 @@ class Debiased(PairwiseObjective):
     temperature: float = number(default=0.5, above=0, learnable=True)
     prior: float = number(default=0.1, at_least=0, below=1)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        scale = 1 / self.temperature
-        number_of = count(mask).to(positive)
-        own, others = positive * scale, masked_logsumexp(negatives, mask, scale)
+    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
+        scale, number_of, (others,) = 1 / self.temperature, number.to(positive), sums
+        own = positive * scale
         # log(Σ - τ⁺ M p) without leaving logarithms; where it is not positive the floor decides.
         share = torch.exp((own + (self.prior * number_of).log() - others).clamp_max(0.0)) if self.prior else 0 * own
         left = torch.where(share < 1, 1 - share, 1)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine import LOGARITHM, Statistics, count, masked_logsumexp, masked_mean, masked_sum_of
-from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.engine import LOGARITHM, Statistics, count, masked_mean, masked_sum_of
+from hypersphere.objectives.log_sums import LogSumObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
 
 
 @register("kcl")
-class KCL(PairwiseObjective):
+class KCL(LogSumObjective):
     """Kernel alignment of positives and kernel energy within a view.
 
     L = -mean_i K(h_i, h'_i) + γ mean_{i≠j} K(h_i, h_j), with q = ‖·‖²: gaussian e^{-tq}; log -½ log(1+tq);
@@ -55,17 +56,27 @@ class KCL(PairwiseObjective):
     def anchors(self) -> str:
         return "both" if self.views == "both" else "first"
 
+    @property
+    def scale(self) -> float | None:
+        return 2 * self.t if self.kernel == "gaussian" else None
+
+    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
+        return self._of_potential(positive, torch.exp(sums[0] - 2 * self.t) / number)
+
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        closeness = self._kernel("gaussian" if self.kernel == "gaussian_riesz" else self.kernel, positive)
-        if self.kernel == "log" and self.variant == "released":
-            closeness = 2 * closeness
         if self.kernel == "gaussian":  # the same sum, in one pass
-            potential = torch.exp(masked_logsumexp(negatives, mask, 2 * self.t) - 2 * self.t) / count(mask)
-        elif self.kernel == "log":
+            return super().per_anchor(positive, negatives, mask)
+        if self.kernel == "log":
             logarithms = masked_sum_of(LOGARITHM, negatives, mask, -2 * self.t, 1 + 2 * self.t)
             potential = -0.5 * logarithms / count(mask)
         else:
             potential = masked_mean(self._kernel(self.kernel, negatives), mask)
+        return self._of_potential(positive, potential)
+
+    def _of_potential(self, positive: Tensor, potential: Tensor) -> Statistics:
+        closeness = self._kernel("gaussian" if self.kernel == "gaussian_riesz" else self.kernel, positive)
+        if self.kernel == "log" and self.variant == "released":
+            closeness = 2 * closeness
         alignment, energy = -closeness, self.gamma * potential
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 

@@ -31,7 +31,7 @@ class Lens:
         found: Statistics = type(self.inner).evaluate(seen, *batch, **how)
         return found
 
-    def mirrored(self) -> None:
+    def log_sums(self) -> None:
         return None  # a mixed column is an anchor's own
 
 

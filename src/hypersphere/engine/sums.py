@@ -1,0 +1,137 @@
+"""Sweeps for objectives that see nothing of their negatives but log Σ exp(scale · s).
+
+Exponentials take the place of the similarities, one pass and one sum, and are multiplied with the embeddings as they
+are; what each anchor counts goes to the small side: ∂L/∂x_i = w_i Σ_j e_ij y_j and ∂L/∂y_j = Σ_i e_ij (w_i x_i).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine.batch import Turn, positives, slices
+from hypersphere.engine.contract import Anchors, Evaluable, Read, Statistics
+from hypersphere.engine.slopes import slopes_of
+
+if TYPE_CHECKING:
+    from hypersphere.engine.sweep import Plan, Target
+
+# Up to this scale exponentials of scaled cosines, and sums of very many, stay far from the ends of float32.
+LARGEST_SCALE = 40.0
+
+OfSums = Callable[[Anchors, Sequence[Tensor], Tensor], Statistics]
+
+
+@dataclass(frozen=True)
+class LogSums:
+    """What an objective says of itself: the scale, and what it answers when it is told the logarithms of the sums."""
+
+    scale: Tensor | float
+    answer: OfSums
+    number: float  # the scale
+
+    @property
+    def learned(self) -> bool:
+        return isinstance(self.scale, Tensor) and self.scale.requires_grad
+
+    def slopes(self, along_scale: Tensor, parameters: list[torch.nn.Parameter]) -> list[Tensor | None]:
+        """From ∂L/∂scale to the parameters the scale is made of."""
+        assert isinstance(self.scale, Tensor)
+        return slopes_of([(self.scale, along_scale.reshape(self.scale.shape).to(self.scale))], parameters, retain=True)
+
+
+def log_sums_of(objective: Evaluable) -> LogSums | None:
+    """None: the objective sees more than sums of exponentials, or these would not fit into a float32."""
+    if objective.rows is not None:
+        return None
+    with torch.enable_grad():  # the scale may be learned
+        known = objective.log_sums()
+    if known is None:
+        return None
+    scale, answer = known
+    number = scale.item() if isinstance(scale, Tensor) else float(scale)
+    return LogSums(scale, answer, number) if 0 < number <= LARGEST_SCALE else None
+
+
+def scaled_similarities(rows: Tensor, keys: list[Tensor], sums: LogSums, out: Tensor) -> None:
+    """scale · row·key of every pair: (B, D), (M, D) -> (B, M)."""
+    first = 0
+    for part in keys:
+        place = out[:, first : (first := first + len(part))]
+        torch.addmm(place, rows, part.T, beta=0, alpha=sums.number, out=place)
+
+
+def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[Target]) -> Statistics:
+    """One visit to all anchors of a turn: their statistics; adds to the targets' gradients."""
+    batch, objective = turn.batch, plan.objective
+    active = [target for target in targets if target.weights[index]]
+    context = objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
+    columns = [turn.columns(read) for read in objective.reads]
+    block_rows, strip_rows = plan.rows(columns, 1)
+    buffers = [batch.rows[0].new_empty(min(block_rows, batch.share.size), width) for width in columns]
+    start, stop = batch.share.start, batch.share.start + batch.share.size
+    found: Statistics = {}
+    for block in slices(start, stop, block_rows):
+        powers = [buffer[: block.stop - block.start] for buffer in buffers]
+        totals = [
+            _totals(turn, read, block, matrix, sums, strip_rows)
+            for read, matrix in zip(objective.reads, powers, strict=True)
+        ]
+        x, y = (batch.rows[view][block].detach() for view in (turn.anchor, turn.other))
+        positive = positives(objective, x, y)
+        leaves = [positive, *(total.log() for total in totals)]
+        number = torch.full((len(x),), columns[0] - turn.own_columns(columns[0]), device=x.device)
+        with torch.set_grad_enabled(bool(active)):
+            leaves = [leaf.requires_grad_(bool(active)) for leaf in leaves]
+            anchors = turn.anchors(objective, block, x, y, [], context, leaves[0])
+            out = sums.answer(anchors, leaves[1:], number)
+        local = slice(block.start - start, block.stop - start)
+        for name, value in out.items():
+            found.setdefault(name, value.new_empty(batch.share.size))[local] = value.detach()
+        for target in active:
+            pairs = target.weighed(out, index, local)
+            slopes = slopes_of(pairs, [*leaves, *plan.parameters], retain=True)
+            if slopes[0] is not None:
+                target.positives[index][local] = slopes[0]
+            target.add_to_parameters(slopes[len(leaves) :])
+            for read, matrix, total, slope in zip(
+                objective.reads, powers, totals, slopes[1 : len(leaves)], strict=True
+            ):
+                if slope is not None:
+                    _accumulate(plan, sums, turn, read, block, target, matrix, slope / total)
+    return found
+
+
+def _totals(turn: Turn, read: Read, block: slice, powers: Tensor, sums: LogSums, strip_rows: int) -> Tensor:
+    """Fills a block with exp(scale · s), 0 at the anchors' own instances, and adds up its rows: (B, M) -> (B,)."""
+    row, columns = turn.sources(read)
+    scaled_similarities(turn.batch.rows[row][block], [turn.batch.rows[part] for part in columns], sums, powers)
+    own = turn.own(torch.arange(block.start, block.stop, device=powers.device), powers.shape[1])
+    powers[own] = -torch.inf
+    total = powers.new_empty(len(powers))
+    for strip in slices(0, len(powers), strip_rows):
+        torch.sum(powers[strip].exp_(), dim=1, out=total[strip])
+    return total
+
+
+def _accumulate(
+    plan: Plan, sums: LogSums, turn: Turn, read: Read, block: slice, target: Target, powers: Tensor, weight: Tensor
+) -> None:
+    """The two products that carry a block's ∂L/∂S = scale · weight_i e_ij to the embeddings on both of its sides."""
+    row, columns = turn.sources(read)
+    rows, weight = turn.batch.rows[row][block], (weight * sums.number).unsqueeze(1)
+    for part, place in turn.parts(columns):
+        anchors = target.gradient(row)
+        keys = None if plan.objective.one_sided else target.gradient(part)
+        if anchors is not None or sums.learned:
+            slope = torch.mm(powers[:, place], turn.batch.rows[part]).mul_(weight)
+            if anchors is not None:
+                anchors[block] += slope
+            if sums.learned:  # Σ_j w_ij s_ij = x_i · Σ_j w_ij y_j
+                target.add_to_parameters(sums.slopes((slope * rows).sum() / sums.number, plan.parameters))
+        if keys is not None:
+            keys.addmm_(powers[:, place].T, rows * weight)

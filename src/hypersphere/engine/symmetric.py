@@ -1,0 +1,145 @@
+"""Sums of exponentials over a symmetric matrix: of one view with itself, or of two views that take turns.
+
+Every pair of rows is visited once, as a row of one block and as a column of it. A first visit adds up the sums of all
+rows; then all that follows from them is known, coupled or not; a second one carries the gradient to both rows of every
+pair. That is four products for the two matrices of two views that take turns, and two for a view with itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine.batch import Batch, positives, slices, turns
+from hypersphere.engine.contract import Evaluable, Statistics
+from hypersphere.engine.slopes import slopes_of
+from hypersphere.engine.sums import LogSums, scaled_similarities
+from hypersphere.engine.sweep import Plan, Target
+
+
+def is_symmetric(objective: Evaluable, batch: Batch) -> bool:
+    """Whether a pair counts for both of its rows alike, and all rows are here."""
+    within = all(read in ("same", "other") for read in objective.reads)
+    between = objective.reads in (("cross",), ("both",)) and objective.anchors == "both"
+    alone = len(batch.share.sizes) == 1 and not len(batch.rows[2])
+    return alone and not objective.one_sided and (within or between)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Pairs of some rows of a view with some of the same or the other view."""
+
+    view: int
+    rows: slice
+    other: int
+    columns: slice
+    shared: int  # so many of the first columns are the rows themselves: there each pair is met twice
+
+    def fill(self, batch: Batch, sums: LogSums, memory: Tensor) -> Tensor:
+        """scale · s of these pairs, -inf for a row with its own instance."""
+        rows, keys = batch.rows[self.view][self.rows], batch.rows[self.other][self.columns]
+        out = memory[: len(rows) * len(keys)].view(len(rows), len(keys))
+        scaled_similarities(rows, [keys], sums, out)
+        out[:, self.rows.start - self.columns.start :].fill_diagonal_(-torch.inf)
+        return out
+
+
+def _tiles(objective: Evaluable, batch: Batch, block_rows: int) -> Iterator[Tile]:
+    size = batch.size
+    views = {turn.sources(read)[0] for turn in turns(objective, batch) for read in objective.reads}
+    if objective.reads != ("cross",):
+        for view in sorted(views):
+            for rows in slices(0, size, block_rows):
+                yield Tile(view, rows, view, slice(rows.start, size), rows.stop - rows.start)
+    if objective.reads in (("cross",), ("both",)):
+        for rows in slices(0, size, block_rows):
+            yield Tile(0, rows, 1, slice(0, size), 0)
+
+
+def differentiate_symmetric(
+    plan: Plan, sums: LogSums, batch: Batch, needs: tuple[bool, ...]
+) -> tuple[Statistics, list[Target]]:
+    """The loss and its gradients."""
+    block_rows, strip_rows = plan.rows([batch.size], 1)
+    memory = batch.rows[0].new_empty(min(block_rows, batch.size) * batch.size)
+    tiles = list(_tiles(plan.objective, batch, block_rows))
+    totals = _totals(batch, sums, tiles, memory, strip_rows)
+    leaves = {view: total.log().requires_grad_() for view, total in totals.items()}
+    with torch.enable_grad():
+        positive = positives(plan.objective, batch.rows[0].detach(), batch.rows[1].detach()).requires_grad_()
+        values = plan.finish(_answers(plan, sums, batch, positive, leaves))
+    loss = values["loss"]
+    slopes = slopes_of([(loss, torch.ones_like(loss))], [positive, *leaves.values(), *plan.parameters], retain=True)
+    target = plan.target(batch, [], (True, True, False) if sums.learned else needs)
+    if slopes[0] is not None:
+        target.positives[0].add_(slopes[0])
+    target.add_to_parameters(slopes[1 + len(leaves) :])
+    weights = {
+        view: slope * sums.number / totals[view]
+        for view, slope in zip(leaves, slopes[1 : 1 + len(leaves)], strict=True)
+        if slope is not None
+    }
+    if weights:
+        _carry(batch, sums, tiles, memory, strip_rows, weights, target)
+    if weights and sums.learned:  # every pair has moved both of its rows
+        along = [(rows * h).sum() for rows, h in zip(target.rows, batch.rows, strict=False) if rows is not None]
+        target.add_to_parameters(sums.slopes(torch.stack(along).sum() / (2 * sums.number), plan.parameters))
+    return values, [target]
+
+
+def _answers(plan: Plan, sums: LogSums, batch: Batch, positive: Tensor, leaves: dict[int, Tensor]) -> list[Statistics]:
+    """The objective's statistics of all anchors, by turn."""
+    found = []
+    for turn in turns(plan.objective, batch):
+        x, y = (batch.rows[view].detach() for view in (turn.anchor, turn.other))
+        with torch.no_grad():
+            context = plan.objective.prepare(x, y)
+        columns = turn.columns(plan.objective.reads[0])
+        number = torch.full((batch.size,), columns - turn.own_columns(columns), device=x.device)
+        anchors = turn.anchors(plan.objective, slice(0, batch.size), x, y, [], context, positive)
+        known = [leaves[turn.sources(read)[0]] for read in plan.objective.reads]
+        found.append(sums.answer(anchors, known, number))
+    return found
+
+
+def _totals(batch: Batch, sums: LogSums, tiles: list[Tile], memory: Tensor, strip_rows: int) -> dict[int, Tensor]:
+    """Σ_j exp(scale · s_ij) of every row i of the views concerned, by view."""
+    views = sorted({view for tile in tiles for view in (tile.view, tile.other)})
+    totals = {view: memory.new_zeros(batch.size) for view in views}
+    for tile in tiles:
+        powers = tile.fill(batch, sums, memory)
+        of_rows, of_columns = totals[tile.view][tile.rows], totals[tile.other][tile.columns][tile.shared :]
+        for strip in slices(0, len(powers), strip_rows):
+            part = powers[strip].exp_()
+            of_rows[strip] += part.sum(dim=1)
+            of_columns += part[:, tile.shared :].sum(dim=0)
+    return totals
+
+
+def _carry(
+    batch: Batch,
+    sums: LogSums,
+    tiles: list[Tile],
+    memory: Tensor,
+    strip_rows: int,
+    weights: dict[int, Tensor],
+    target: Target,
+) -> None:
+    """Adds (weight_i + weight_j) exp(scale · s_ij) times either row to the gradient of the other."""
+    none = memory.new_zeros(batch.size)
+    for tile in tiles:
+        first, second = target.gradient(tile.view), target.gradient(tile.other)
+        if first is None and second is None:
+            continue
+        powers = tile.fill(batch, sums, memory)
+        of_rows = weights.get(tile.view, none)[tile.rows].unsqueeze(1)
+        of_columns = weights.get(tile.other, none)[tile.columns]
+        for strip in slices(0, len(powers), strip_rows):
+            powers[strip].exp_().mul_(of_rows[strip] + of_columns)
+        if first is not None:
+            first[tile.rows].addmm_(powers, batch.rows[tile.other][tile.columns])
+        if second is not None and tile.shared < powers.shape[1]:
+            second[tile.columns][tile.shared :].addmm_(powers[:, tile.shared :].T, batch.rows[tile.view][tile.rows])
