@@ -25,7 +25,7 @@ from hypersphere.engine import (
     weighted_sum,
 )
 from hypersphere.engine.mask import fill, filled, mask_except
-from hypersphere.engine.masked import Few, differentiated_once
+from hypersphere.engine.masked import Listed, Scaled, differentiated_once
 
 
 @st.composite
@@ -185,13 +185,16 @@ def test_the_extreme_of_a_long_row_is_found_and_moved(columns: int, reduction) -
         assert not slope[~mask].any()
 
 
-def _whole_gradient(value: torch.Tensor, leaf: torch.Tensor, few: list[Few]) -> torch.Tensor:
+def _whole_gradient(value: torch.Tensor, leaf: torch.Tensor, few: list[Listed]) -> torch.Tensor:
     """As the engine puts it together."""
     (slope,) = torch.autograd.grad(value, leaf, allow_unused=True)
     slope = torch.zeros_like(leaf) if slope is None else slope
     for each in few:
         assert each.of is leaf
-        each.add_to(slope)
+        if isinstance(each, Scaled):
+            each.write_to(slope, add=True)
+        else:
+            each.add_to(slope)
     return slope
 
 
@@ -204,6 +207,28 @@ def test_few_entries_of_a_gradient_are_listed_for_leaves_only() -> None:
     (slope,) = torch.autograd.grad(value.sum(), x)
     assert not few
     torch.testing.assert_close(slope, torch.where(mask, 2 * x.detach().exp(), 0))
+
+
+@pytest.mark.parametrize("spread", [0.0, 30.0, 50.0, 200.0, 2000.0])
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_rows_far_from_each_other_do_not_share_a_reference(spread: float, first: int) -> None:
+    """One number is taken from all exponents of a strip only where that costs no digits."""
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randn(3, 8, generator=generator, dtype=torch.float64) + spread * torch.tensor([[0.0], [1.0], [-1.0]])
+    x = x.roll(first, 0)
+    mask = torch.rand(3, 8, generator=generator) < 0.7
+    x[~mask] += spread  # what does not count
+    expected = [logsumexp(row[m]) for row, m in zip(x.numpy(), mask.numpy(), strict=True)]
+    shares = [softmax(np.where(m, row, -np.inf)) for row, m in zip(x.numpy(), mask.numpy(), strict=True)]
+    for dtype, digits in ((torch.float64, 1e-13), (torch.float32, 3e-6)):
+        leaf = x.to(dtype).requires_grad_()
+        with differentiated_once([leaf]) as listed:
+            value = masked_logsumexp(leaf, mask)
+            share = masked_softmax(leaf.detach(), mask)
+        np.testing.assert_allclose(value.detach(), expected, rtol=digits, atol=digits)
+        slack = digits * max(1.0, spread)  # float32 rounds x itself
+        np.testing.assert_allclose(share, shares, atol=slack)
+        np.testing.assert_allclose(_whole_gradient(value.sum(), leaf, listed), shares, atol=slack)
 
 
 def test_a_mask_does_not_serve_a_matrix_of_another_width() -> None:

@@ -421,27 +421,33 @@ class CountingProducts(TorchDispatchMode):
     [
         ("infonce", {}, 3),
         ("infonce", {"symmetric": True}, 4),
-        ("ntxent", {}, 12),
+        ("ntxent", {}, 8.25),
         ("supcon", {}, 12),
-        ("dclw", {}, 12),
-        ("align_uniform", {}, 6),
+        ("dclw", {}, 8.25),
+        ("align_uniform", {}, 4.25),
         ("align_uniform", {"pairs": "cross"}, 3),
         ("align_uniform", {"pairs": "cross", "t": 20.0}, 4),
-        ("mhe", {}, 3),
+        ("mhe", {}, 2.125),
         ("siglip", {}, 3),
-        ("kcl", {}, 3),
+        ("kcl", {}, 2.125),
+        ("kcl", {"kernel": "log"}, 3),
+        ("dhel", {"energy": "both"}, 4.25),
         ("paradigm", {}, 3),
         ("mmhe", {}, 6),
+        ("met", {}, 1),
     ],
 )
-def test_no_more_products_than_needed(name: str, params: dict[str, Any], products: int) -> None:
-    """Products of N×D by D×N or N×N by N×D; one row more where it must be found out which statistics move."""
+def test_no_more_products_than_needed(name: str, params: dict[str, Any], products: float) -> None:
+    """Products of N×D by D×N or N×N by N×D; one row more where it must be found out which statistics move.
+
+    In a symmetric matrix of eight blocks 36 of 64 are visited, twice, and each has one product for each of its sides.
+    """
     size, dim = 40, 6
     z1, z2 = (z.requires_grad_() for z in views(size, dim))
     objective = hs.create_objective(name, **params).double()
-    with hs.streaming(size), CountingProducts() as differentiated:
+    with hs.streaming(size // 8), CountingProducts() as differentiated:
         objective(z1, z2, some_labels(size)).backward()
-    with hs.streaming(size), CountingProducts() as valued, torch.no_grad():
+    with hs.streaming(size // 8), CountingProducts() as valued, torch.no_grad():
         objective(z1, z2, some_labels(size))
     assert differentiated.multiplications / (size * size * dim) == pytest.approx(products, abs=0.11)
     assert valued.multiplications / (size * size * dim) == len(objective.reads) * _turns_and_widths(objective)

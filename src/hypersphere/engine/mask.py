@@ -42,6 +42,12 @@ def known_to_hold(mask: Tensor) -> tuple[Tensor, Tensor] | None:
     return (known.rows, known.columns) if known is not None and known.holds else None
 
 
+def known_not_to_hold(mask: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The same of all places where it does not."""
+    known = _places(mask)
+    return (known.rows, known.columns) if known is not None and not known.holds else None
+
+
 def filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
     """A copy of x (B, M) with ``value`` where the mask does not hold; carries no gradient."""
     x, known = x.detach(), _places(mask)

@@ -17,9 +17,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from hypersphere.engine.mask import count, fill, filled, known_to_hold
+from hypersphere.engine.mask import count, fill, filled, known_not_to_hold, known_to_hold
 
 CHUNK = 256
+# Exponents up to this size, and sums of very many, stay far from the ends of float32.
+MODERATE = 40.0
 
 
 @dataclass
@@ -31,24 +33,56 @@ class Few:
     columns: Tensor
     values: Tensor
 
+    def below(self, row: int) -> Few:
+        """The same places in a matrix of which ``of`` begins at a row: three vectors."""
+        rows, columns, values = torch.broadcast_tensors(self.rows + row, self.columns, self.values)
+        return Few(self.of, rows.flatten(), columns.flatten(), values.flatten())
+
     def add_to(self, goal: Tensor) -> None:
         goal.index_put_((self.rows, self.columns), self.values, accumulate=True)
 
 
 @dataclass
+class Scaled:
+    """A gradient of ``of`` that is a matrix times one factor (B,) for each row, not yet multiplied."""
+
+    of: Tensor
+    matrix: Tensor
+    factor: Tensor
+
+    def write_to(self, goal: Tensor, add: bool) -> None:
+        factor = self.factor.unsqueeze(1)
+        goal.addcmul_(self.matrix, factor) if add else torch.mul(self.matrix, factor, out=goal)
+
+
+Listed = Few | Scaled
+
+
+@dataclass
 class _Once:
     leaves: Sequence[Tensor]
-    few: list[Few]
+    listed: list[Listed]
+
+    def owns(self, x: Tensor) -> bool:
+        """Whether these are the numbers of a leaf, perhaps without its gradient."""
+        return any(
+            x is leaf or (x.data_ptr(), x.shape, x.stride()) == (leaf.data_ptr(), leaf.shape, leaf.stride())
+            for leaf in self.leaves
+        )
+
+    def overlaps(self, x: Tensor) -> bool:
+        """Whether it shares memory with a leaf."""
+        return any(x.untyped_storage().data_ptr() == leaf.untyped_storage().data_ptr() for leaf in self.leaves)
 
 
 _once: ContextVar[_Once | None] = ContextVar("once", default=None)
 
 
 @contextmanager
-def differentiated_once(leaves: Sequence[Tensor] | None = ()) -> Iterator[list[Few]]:
+def differentiated_once(leaves: Sequence[Tensor] | None = ()) -> Iterator[list[Listed]]:
     """A promise that graphs built inside are run backward at most once, so that backward may reuse their memory, and
-    that the few entries it then finds in the list are added to the gradients of ``leaves``. None: no promise."""
-    found: list[Few] = []
+    that what it then finds in the list is added to the gradients of ``leaves``. None: no promise."""
+    found: list[Listed] = []
     token = _once.set(None if leaves is None else _Once(leaves, found))
     try:
         yield found
@@ -75,21 +109,43 @@ def masked_softmax(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tens
     lowest = torch.finfo(x.dtype).min
     if torch.is_grad_enabled() and (x.requires_grad or (isinstance(scale, Tensor) and scale.requires_grad)):
         return torch.softmax(torch.where(mask, x * scale, lowest), dim=1)
-    powers = filled(x, mask, lowest)
-    powers.sub_(powers.amax(dim=1, keepdim=True)).mul_(scale).exp_()
-    return powers.mul_(powers.sum(dim=1, keepdim=True).reciprocal())
+    powers, total, _ = _exponentials(x.detach(), mask, scale)
+    uniform = total <= 0
+    if x.shape[1] and bool(uniform.any()):
+        powers[uniform], total[uniform] = 1, x.shape[1]
+    return powers.mul_(total.reciprocal_().unsqueeze(1))
 
 
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
     """Largest value of each row, -inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
-    known = filled(x, mask, -math.inf)
-    return _gather(x, _argmax(known), mask, -math.inf) if x.requires_grad else known.amax(dim=1)
+    with _with_others(x, mask, -math.inf) as known:
+        if not x.requires_grad:
+            return known.amax(dim=1)
+        place = _argmax(known)
+    return _gather(x, place, mask, -math.inf)
 
 
 def masked_min(x: Tensor, mask: Tensor) -> Tensor:
     """Smallest value of each row, inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
     known = filled(x, mask, math.inf)
     return _gather(x, _argmax(known.neg_()), mask, math.inf) if x.requires_grad else known.amin(dim=1)
+
+
+@contextmanager
+def _with_others(x: Tensor, mask: Tensor, value: float) -> Iterator[Tensor]:
+    """x without its gradient, with ``value`` where the mask does not hold; x itself, for as long as it takes, if it is
+    nobody else's and these places are few."""
+    once, places = _once.get(), known_not_to_hold(mask)
+    if once is None or places is None or x.shape != mask.shape or not once.owns(x):
+        yield filled(x, mask, value)
+        return
+    whole = x.data  # whose changes are not noticed by autograd, as there are none in the end
+    kept = whole[places]
+    whole[places] = value
+    try:
+        yield whole
+    finally:
+        whole[places] = kept
 
 
 def _argmax(x: Tensor) -> Tensor:
@@ -108,7 +164,7 @@ def _argmax(x: Tensor) -> Tensor:
 
 
 def _gather(x: Tensor, place: Tensor, mask: Tensor, otherwise: float) -> Tensor:
-    found: Tensor = x.gather(1, place) if _few(x) is None else _Gather.apply(x, place)  # type: ignore[no-untyped-call]
+    found: Tensor = x.gather(1, place) if _list_of(x) is None else _Gather.apply(x, place)  # type: ignore[no-untyped-call]
     return torch.where(mask.gather(1, place), found, otherwise).squeeze(1)
 
 
@@ -153,12 +209,41 @@ def _total(weight: Tensor, x: Tensor) -> Tensor:
     return torch.dot(weight.flatten(), x.flatten())
 
 
+def _affine(x: Tensor, scale: Tensor | float, shift: Tensor | float) -> Tensor:
+    """scale · x + shift, in one pass where that is possible without waiting for a device."""
+    if not x.is_cpu:
+        return (x * scale).add_(shift)
+    factor, start = (n.item() if isinstance(n, Tensor) else n for n in (scale, shift))
+    return torch.add(x.new_tensor(start), x, alpha=factor)
+
+
+def _exponentials(x: Tensor, mask: Tensor, scale: Tensor | float) -> tuple[Tensor, Tensor, Tensor]:
+    """exp(scale · x - highest), 0 where the mask does not hold, the sum of each row, and ``highest``: (), or (B,).
+
+    The largest of each row is only looked for if one number will not do for all of them.
+    """
+    if _once.get() is not None and x.is_cpu and x.numel():
+        factor = scale.item() if isinstance(scale, Tensor) else scale
+        least, most = (factor * float(end) for end in torch.aminmax(x[0]))
+        if abs(most - least) < MODERATE:
+            highest = x.new_tensor(most)
+            powers = fill(torch.add(-highest, x, alpha=factor).exp_(), mask, 0.0)
+            total = powers.sum(dim=1)
+            least, most = (float(end) for end in torch.aminmax(total))
+            if math.exp(-MODERATE) < least and most < math.exp(MODERATE):  # False also for NaN
+                return powers, total, highest
+    powers = fill(x * scale, mask, -math.inf)
+    highest = powers.amax(dim=1).clamp_min_(torch.finfo(x.dtype).min) if x.shape[1] else x.new_zeros(len(x))
+    powers.sub_(highest.unsqueeze(1)).exp_()
+    return powers, powers.sum(dim=1), highest
+
+
 class _Gather(torch.autograd.Function):
     """One entry of each row, and few of its gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, place: Tensor) -> Tensor:
-        ctx.few, ctx.leaf = _few(x), x
+        ctx.listed, ctx.leaf = _list_of(x), x
         ctx.save_for_backward(place)
         return x.gather(1, place)
 
@@ -166,14 +251,14 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, None]:
         (place,) = ctx.saved_tensors
         rows = torch.arange(len(place), device=place.device).unsqueeze(1)
-        ctx.few.append(Few(ctx.leaf, rows, place, upstream))
+        ctx.listed.append(Few(ctx.leaf, rows, place, upstream))
         return None, None
 
 
-def _few(x: Tensor) -> list[Few] | None:
-    """Where to list the gradient of x if it has few entries; None: it must be a matrix."""
+def _list_of(x: Tensor) -> list[Listed] | None:
+    """Where to list the gradient of x if it need not be a matrix of its own; None: it must."""
     once = _once.get()
-    return once.few if once is not None and any(x is leaf for leaf in once.leaves) else None
+    return once.listed if once is not None and any(x is leaf for leaf in once.leaves) else None
 
 
 class _MaskedSum(torch.autograd.Function):
@@ -182,7 +267,7 @@ class _MaskedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
         places = known_to_hold(mask) if x.shape == mask.shape else None
-        ctx.few, ctx.leaf, ctx.shape = None if places is None else _few(x), x if x.is_leaf else None, x.shape
+        ctx.listed, ctx.leaf, ctx.shape = None if places is None else _list_of(x), x if x.is_leaf else None, x.shape
         ctx.save_for_backward(mask)
         if places is None or not x.is_cpu:
             return filled(x, mask, 0.0).sum(dim=1)
@@ -192,8 +277,8 @@ class _MaskedSum(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, None]:
         (mask,) = ctx.saved_tensors
         places = known_to_hold(mask)
-        if ctx.few is not None and places is not None:
-            ctx.few.append(Few(ctx.leaf, *places, upstream[places[0]]))
+        if ctx.listed is not None and places is not None:
+            ctx.listed.append(Few(ctx.leaf, *places, upstream[places[0]]))
             return None, None
         return filled(upstream.unsqueeze(1).expand(ctx.shape), mask, 0.0), None
 
@@ -201,15 +286,20 @@ class _MaskedSum(torch.autograd.Function):
 class _WeightedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
-        ctx.once = _once.get() is not None
+        once = _once.get()
+        # Memory of the leaves is overwritten before what is listed is multiplied.
+        ctx.listed = None if once is None or once.overlaps(weight) else _list_of(x)
+        ctx.leaf = x if x.is_leaf else None
         ctx.save_for_backward(weight)
         return (weight * x).sum(dim=1)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor | None]:
         (weight,) = ctx.saved_tensors
-        along = upstream.unsqueeze(1)
-        return None, weight.mul_(along) if ctx.once and not torch.is_grad_enabled() else weight * along
+        if ctx.listed is not None:
+            ctx.listed.append(Scaled(ctx.leaf, weight, upstream))
+            return None, None
+        return None, weight * upstream.unsqueeze(1)
 
 
 @dataclass(frozen=True)
@@ -231,12 +321,9 @@ class _MaskedSumOf(torch.autograd.Function):
     def forward(
         ctx: Any, curve: Curve, x: Tensor, mask: Tensor, scale: Tensor | float, shift: Tensor | float
     ) -> Tensor:
-        affine = (x * scale).add_(shift)
-        ctx.once, ctx.curve, ctx.numbers = (
-            _once.get(),
-            curve,
-            [None if isinstance(n, Tensor) else n for n in (scale, shift)],
-        )
+        affine = _affine(x, scale, shift)
+        ctx.once, ctx.curve, ctx.listed, ctx.leaf = _once.get(), curve, _list_of(x), x if x.is_leaf else None
+        ctx.numbers = [None if isinstance(n, Tensor) else n for n in (scale, shift)]
         ctx.save_for_backward(x, mask, affine, *(n for n in (scale, shift) if isinstance(n, Tensor)))
         return fill(curve.value(affine), mask, 0.0).sum(dim=1)
 
@@ -252,8 +339,11 @@ class _MaskedSumOf(torch.autograd.Function):
             wanted = [n for n in (x, scale, shift) if isinstance(n, Tensor) and n.requires_grad]
             found = list(torch.autograd.grad(total, wanted, upstream, create_graph=True))
             return None, found.pop(0) if needs[1] else None, None, *(found.pop(0) if n else None for n in needs[3:])
-        slope = ctx.curve.slope(affine if ctx.once else affine.clone())
-        along_x = fill(slope, mask, 0.0).mul_((upstream * scale).unsqueeze(1))
+        slope = fill(ctx.curve.slope(affine if ctx.once else affine.clone()), mask, 0.0)
+        if ctx.listed is not None and not (needs[3] or needs[4]):
+            ctx.listed.append(Scaled(ctx.leaf, slope, upstream * scale))
+            return None, None, None, None, None
+        along_x = slope.mul_((upstream * scale).unsqueeze(1))
         of_scale = _total(along_x, x) / scale if needs[3] else None
         of_shift = along_x.sum() / scale if needs[4] else None
         return None, along_x, None, of_scale, of_shift
@@ -264,23 +354,23 @@ class _MaskedLogSumExp(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor, scale: Tensor | float) -> Tensor:
-        powers = fill(x * scale, mask, -math.inf)
-        highest = powers.amax(dim=1, keepdim=True).clamp_min_(torch.finfo(x.dtype).min)
-        powers.sub_(highest).exp_()
-        total = powers.sum(dim=1)
-        ctx.once = _once.get() is not None
+        powers, total, highest = _exponentials(x, mask, scale)
+        ctx.once, ctx.listed, ctx.leaf = _once.get() is not None, _list_of(x), x if x.is_leaf else None
         ctx.scale = None if isinstance(scale, Tensor) else scale
         ctx.save_for_backward(x, mask, powers, total, *([scale] if isinstance(scale, Tensor) else []))
-        return total.log() + highest.squeeze(1)
+        return total.log() + highest
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, Tensor | None]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, None, Tensor | None]:
         x, mask, powers, total, *rest = ctx.saved_tensors
         scale = rest[0] if rest else ctx.scale
         if torch.is_grad_enabled():  # differentiated twice: the same in torch's own operations
             along_x = masked_softmax(x, mask, scale) * mask * (upstream * scale).unsqueeze(1)
         else:  # a row where nothing counts has total 0 and powers 0
-            weight = (upstream * scale / total.clamp_min(torch.finfo(x.dtype).tiny)).unsqueeze(1)
-            along_x = powers.mul_(weight) if ctx.once else powers * weight
+            weight = upstream * scale / total.clamp_min(torch.finfo(x.dtype).tiny)
+            if ctx.listed is not None and not ctx.needs_input_grad[2]:
+                ctx.listed.append(Scaled(ctx.leaf, powers, weight))
+                return None, None, None
+            along_x = powers.mul_(weight.unsqueeze(1)) if ctx.once else powers * weight.unsqueeze(1)
         along_scale = _total(along_x, x) / scale if ctx.needs_input_grad[2] else None
         return along_x, None, along_scale

@@ -123,15 +123,16 @@ def _accumulate(
 ) -> None:
     """The two products that carry a block's ∂L/∂S = scale · weight_i e_ij to the embeddings on both of its sides."""
     row, columns = turn.sources(read)
+    if plan.objective.one_sided and row != turn.anchor:
+        return
     rows, weight = turn.batch.rows[row][block], (weight * sums.number).unsqueeze(1)
     for part, place in turn.parts(columns):
         anchors = target.gradient(row)
-        keys = None if plan.objective.one_sided else target.gradient(part)
         if anchors is not None or sums.learned:
             slope = torch.mm(powers[:, place], turn.batch.rows[part]).mul_(weight)
             if anchors is not None:
                 anchors[block] += slope
             if sums.learned:  # Σ_j w_ij s_ij = x_i · Σ_j w_ij y_j
                 target.add_to_parameters(sums.slopes((slope * rows).sum() / sums.number, plan.parameters))
-        if keys is not None:
-            keys.addmm_(powers[:, place].T, rows * weight)
+        if not plan.objective.one_sided:
+            target.add_product(part, powers[:, place].T, rows * weight)

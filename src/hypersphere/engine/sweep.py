@@ -17,18 +17,21 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Batch, Turn, positives, slices, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics
-from hypersphere.engine.masked import Few, differentiated_once
+from hypersphere.engine.masked import Few, Listed, Scaled, differentiated_once
 from hypersphere.engine.processes import exchange, gather_rows
 from hypersphere.engine.reduce import finish
 from hypersphere.engine.slopes import slopes_of
 from hypersphere.engine.sums import LogSums, log_sums_of, sweep_sums
 
 # A block is large enough for matrix products to run at full speed, a strip small enough to stay in cache.
-BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 3 * 2**22, 2**20, (512, 1024)
+BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**24, 2**20, (512, 2048)
+# Up to so many entries of ∂L/∂S in each row are added one by one.
+FEW_ENTRIES = 8
 
 # How much the anchors count in a total: all the same, each its own, or as their statistic says.
 Weight = float | Tensor | Callable[[Tensor], Tensor]
 Weights = dict[str, Weight]
+Key = tuple[int, int]  # of a target and a matrix
 T = TypeVar("T")
 
 
@@ -48,6 +51,14 @@ class Target:
         if self.rows[index] is None and like is not None:
             self.rows[index] = torch.zeros_like(like)
         return self.rows[index]
+
+    def add_product(self, index: int, left: Tensor, right: Tensor) -> None:
+        """Adds a matrix product to that of all rows, if it is wanted."""
+        known = self.rows[index]
+        if known is not None:
+            known.addmm_(left, right)
+        elif self.like[index] is not None:
+            self.rows[index] = torch.mm(left, right)
 
     def weighed(self, statistics: Statistics, turn: int, strip: slice) -> list[tuple[Tensor, Tensor]]:
         """The statistics of a strip that move, and how much each of its anchors counts in them."""
@@ -146,11 +157,12 @@ class Plan:
         for block in slices(start, stop, block_rows):
             matrices = [buffer[: block.stop - block.start] for buffer in buffers]
             self._products(turn, block, matrices)
-            slopes_in: dict[tuple[int, int], Tensor] = {}  # (target, matrix) -> ∂total/∂S of the block
+            slopes_in: dict[Key, Tensor] = {}  # ∂total/∂S of the block
+            entries: dict[Key, list[Few]] = {}  # what is not in there
             for strip in slices(block.start, block.stop, strip_rows):
                 inside = slice(strip.start - block.start, strip.stop - block.start)
                 strips = [matrix[inside] for matrix in matrices]
-                out, leaves, few = self._graph(turn, strip, strips, context, bool(active), once)
+                out, leaves, listed = self._graph(turn, strip, strips, context, bool(active), once)
                 local = slice(strip.start - start, strip.stop - start)
                 for name, value in out.items():
                     # Copied out: it may be a view of the block, and small tensors that stay would scatter the heap.
@@ -163,19 +175,28 @@ class Plan:
                         target.positives[index][local] = slopes[2]
                     for place, slope in enumerate(slopes[3 : 3 + len(matrices)]):
                         key = number, place
-                        entries = [each for each in few if each.of is leaves[3 + place]]
-                        if slope is None and not entries and key not in slopes_in:
+                        of_this = [each for each in listed if each.of is leaves[3 + place]]
+                        scaled = [each for each in of_this if isinstance(each, Scaled)]
+                        few = [each.below(inside.start) for each in of_this if isinstance(each, Few)]
+                        if few:
+                            entries.setdefault(key, []).extend(few)
+                        if slope is None and not scaled and key not in slopes_in:
                             continue
                         if key not in slopes_in:  # the last target's slopes overwrite the similarities themselves
                             goal = buffers[place] if last else copies.setdefault(key, torch.empty_like(buffers[place]))
                             slopes_in[key] = goal[: len(matrices[place])]
                             slopes_in[key][: inside.start].zero_()
-                        goal = slopes_in[key][inside]
-                        goal.zero_() if slope is None else goal.copy_(slope)
-                        for each in entries:
-                            each.add_to(goal)
-            for (number, place), slope_in in slopes_in.items():
-                self._accumulate(turn, block, active[number], [(place, slope_in)])
+                        _write(slopes_in[key][inside], slope, scaled)
+            for key in slopes_in | entries:
+                few, (number, place) = entries.get(key, []), key
+                if key not in slopes_in and sum(len(each.values) for each in few) > FEW_ENTRIES * len(matrices[place]):
+                    slopes_in[key] = torch.zeros_like(matrices[place])
+                if key not in slopes_in:
+                    self._accumulate_few(turn, block, active[number], place, few)
+                    continue
+                for each in few:
+                    each.add_to(slopes_in[key])
+                self._accumulate(turn, block, active[number], place, slopes_in[key])
         return found
 
     def rows(self, columns: list[int], copies: int) -> tuple[int, int]:
@@ -195,7 +216,7 @@ class Plan:
 
     def _graph(
         self, turn: Turn, strip: slice, strips: list[Tensor], context: Any, grad: bool, once: bool
-    ) -> tuple[Statistics, list[Tensor], list[Few]]:
+    ) -> tuple[Statistics, list[Tensor], list[Listed]]:
         with torch.set_grad_enabled(grad):
             x, y = (turn.batch.rows[view][strip].detach() for view in (turn.anchor, turn.other))
             with torch.no_grad():
@@ -209,8 +230,8 @@ class Plan:
                 ]
                 leaves = [leaf.requires_grad_(moves) for leaf, moves in zip(leaves, moving, strict=True)]
             anchors = turn.anchors(self.objective, strip, x, y, leaves[3:], context, positive)
-            with differentiated_once(leaves[3:] if once else None) as few:
-                return self.objective.block(anchors), leaves, few
+            with differentiated_once(leaves[3:] if once else None) as listed:
+                return self.objective.block(anchors), leaves, listed
 
     def _keep(
         self, turn: Turn, strip: slice, target: Target, rows: list[Tensor | None], slopes: list[Tensor | None]
@@ -222,20 +243,43 @@ class Plan:
                 gradient[strip] += slope
         target.add_to_parameters(slopes)
 
-    def _accumulate(self, turn: Turn, block: slice, target: Target, slopes: list[tuple[int, Tensor]]) -> None:
+    def _accumulate(self, turn: Turn, block: slice, target: Target, matrix: int, slope: Tensor) -> None:
         """The two products that carry a block's ∂L/∂S to the embeddings on both of its sides."""
-        for matrix, slope in slopes:
-            row, columns = turn.sources(self.objective.reads[matrix])
-            rows, plain = weighed(self.objective, turn.batch.rows[row][block]), self.objective.metric(slope) is None
-            for part, place in turn.parts(columns):
-                anchors = target.gradient(row)
-                keys = None if self.objective.one_sided else target.gradient(part)
-                if anchors is not None and plain:
-                    anchors[block].addmm_(slope[:, place], turn.batch.rows[part])
-                elif anchors is not None:
-                    anchors[block] += weighed(self.objective, slope[:, place] @ turn.batch.rows[part])
-                if keys is not None:
-                    keys.addmm_(slope[:, place].T, rows)
+        row, columns = turn.sources(self.objective.reads[matrix])
+        rows, plain = weighed(self.objective, turn.batch.rows[row][block]), self.objective.metric(slope) is None
+        for part, place in turn.parts(columns):
+            anchors = target.gradient(row)
+            if anchors is not None and plain:
+                anchors[block].addmm_(slope[:, place], turn.batch.rows[part])
+            elif anchors is not None:
+                anchors[block] += weighed(self.objective, slope[:, place] @ turn.batch.rows[part])
+            if not self.objective.one_sided:
+                target.add_product(part, slope[:, place].T, rows)
+
+    def _accumulate_few(self, turn: Turn, block: slice, target: Target, matrix: int, few: list[Few]) -> None:
+        """The same for a ∂L/∂S that is 0 but at a few places."""
+        row, columns = turn.sources(self.objective.reads[matrix])
+        line, column = torch.cat([each.rows for each in few]), torch.cat([each.columns for each in few])
+        value = torch.cat([each.values for each in few])
+        for part, place in turn.parts(columns):
+            anchors = target.gradient(row)
+            keys = None if self.objective.one_sided else target.gradient(part)
+            here = (column >= place.start) & (column < place.stop)
+            i, j, slope = line[here] + block.start, column[here] - place.start, value[here].unsqueeze(1)
+            if anchors is not None:
+                anchors.index_add_(0, i, weighed(self.objective, turn.batch.rows[part][j]) * slope)
+            if keys is not None:
+                keys.index_add_(0, j, weighed(self.objective, turn.batch.rows[row][i]) * slope)
+
+
+def _write(goal: Tensor, slope: Tensor | None, scaled: list[Scaled]) -> None:
+    """The sum of these, whatever stood there."""
+    if slope is not None:
+        goal.copy_(slope)
+    elif not scaled:
+        goal.zero_()
+    for number, each in enumerate(scaled):
+        each.write_to(goal, add=slope is not None or number > 0)
 
 
 def together(batch: Batch, work: Callable[[], T]) -> T:

@@ -9,6 +9,7 @@ from hypersphere.objectives.energy import DHEL, MHE, MHS, Spectral
 from hypersphere.objectives.hyperbolic import Hyperbolic
 from hypersphere.objectives.infonce import ArcCon, Debiased, Geodesic, InfoNCE, NTXent
 from hypersphere.objectives.kernel import KCL
+from hypersphere.objectives.log_sums import LogSumObjective
 from hypersphere.objectives.mixup import Mixup
 from hypersphere.objectives.modified import ModifiedBarlow, ModifiedMHE, ModifiedMHS, ModifiedVICReg
 from hypersphere.objectives.paradigm import Paradigm
@@ -39,6 +40,7 @@ __all__ = [
     "Geodesic",
     "Hyperbolic",
     "InfoNCE",
+    "LogSumObjective",
     "Mixup",
     "ModifiedBarlow",
     "ModifiedMHE",
