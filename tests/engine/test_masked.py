@@ -221,7 +221,7 @@ def test_rows_far_from_each_other_do_not_share_a_reference(spread: float, first:
     expected = [logsumexp(row[m]) for row, m in zip(x.numpy(), mask.numpy(), strict=True)]
     shares = [softmax(np.where(m, row, -np.inf)) for row, m in zip(x.numpy(), mask.numpy(), strict=True)]
     for dtype, digits in ((torch.float64, 1e-13), (torch.float32, 3e-6)):
-        leaf = x.to(dtype).requires_grad_()
+        leaf = x.clone().to(dtype).requires_grad_()
         with differentiated_once([leaf]) as listed:
             value = masked_logsumexp(leaf, mask)
             share = masked_softmax(leaf.detach(), mask)

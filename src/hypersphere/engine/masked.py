@@ -164,7 +164,8 @@ def _argmax(x: Tensor) -> Tensor:
 
 
 def _gather(x: Tensor, place: Tensor, mask: Tensor, otherwise: float) -> Tensor:
-    found: Tensor = x.gather(1, place) if _list_of(x) is None else _Gather.apply(x, place)  # type: ignore[no-untyped-call]
+    listed = _listed_gradient(x) is not None
+    found: Tensor = _Gather.apply(x, place) if listed else x.gather(1, place)  # type: ignore[no-untyped-call]
     return torch.where(mask.gather(1, place), found, otherwise).squeeze(1)
 
 
@@ -243,7 +244,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, place: Tensor) -> Tensor:
-        ctx.listed, ctx.leaf = _list_of(x), x
+        ctx.gradient = _listed_gradient(x)
         ctx.save_for_backward(place)
         return x.gather(1, place)
 
@@ -251,14 +252,28 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, None]:
         (place,) = ctx.saved_tensors
         rows = torch.arange(len(place), device=place.device).unsqueeze(1)
-        ctx.listed.append(Few(ctx.leaf, rows, place, upstream))
+        ctx.gradient.is_few(rows, place, upstream)
         return None, None
 
 
-def _list_of(x: Tensor) -> list[Listed] | None:
-    """Where to list the gradient of x if it need not be a matrix of its own; None: it must."""
+@dataclass
+class _ListedGradient:
+    """Where the gradient of a leaf is listed instead of being a matrix of its own."""
+
+    leaf: Tensor
+    listed: list[Listed]
+
+    def is_few(self, rows: Tensor, columns: Tensor, values: Tensor) -> None:
+        self.listed.append(Few(self.leaf, rows, columns, values))
+
+    def is_scaled(self, matrix: Tensor, factor: Tensor) -> None:
+        self.listed.append(Scaled(self.leaf, matrix, factor))
+
+
+def _listed_gradient(x: Tensor) -> _ListedGradient | None:
+    """None: it must be a matrix."""
     once = _once.get()
-    return once.listed if once is not None and any(x is leaf for leaf in once.leaves) else None
+    return _ListedGradient(x, once.listed) if once is not None and any(x is leaf for leaf in once.leaves) else None
 
 
 class _MaskedSum(torch.autograd.Function):
@@ -267,7 +282,7 @@ class _MaskedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
         places = known_to_hold(mask) if x.shape == mask.shape else None
-        ctx.listed, ctx.leaf, ctx.shape = None if places is None else _list_of(x), x if x.is_leaf else None, x.shape
+        ctx.gradient, ctx.shape = None if places is None else _listed_gradient(x), x.shape
         ctx.save_for_backward(mask)
         if places is None or not x.is_cpu:
             return filled(x, mask, 0.0).sum(dim=1)
@@ -277,8 +292,8 @@ class _MaskedSum(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, None]:
         (mask,) = ctx.saved_tensors
         places = known_to_hold(mask)
-        if ctx.listed is not None and places is not None:
-            ctx.listed.append(Few(ctx.leaf, *places, upstream[places[0]]))
+        if ctx.gradient is not None and places is not None:
+            ctx.gradient.is_few(*places, upstream[places[0]])
             return None, None
         return filled(upstream.unsqueeze(1).expand(ctx.shape), mask, 0.0), None
 
@@ -288,16 +303,15 @@ class _WeightedSum(torch.autograd.Function):
     def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
         once = _once.get()
         # Memory of the leaves is overwritten before what is listed is multiplied.
-        ctx.listed = None if once is None or once.overlaps(weight) else _list_of(x)
-        ctx.leaf = x if x.is_leaf else None
+        ctx.gradient = None if once is None or once.overlaps(weight) else _listed_gradient(x)
         ctx.save_for_backward(weight)
         return (weight * x).sum(dim=1)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor | None]:
         (weight,) = ctx.saved_tensors
-        if ctx.listed is not None:
-            ctx.listed.append(Scaled(ctx.leaf, weight, upstream))
+        if ctx.gradient is not None:
+            ctx.gradient.is_scaled(weight, upstream)
             return None, None
         return None, weight * upstream.unsqueeze(1)
 
@@ -322,7 +336,7 @@ class _MaskedSumOf(torch.autograd.Function):
         ctx: Any, curve: Curve, x: Tensor, mask: Tensor, scale: Tensor | float, shift: Tensor | float
     ) -> Tensor:
         affine = _affine(x, scale, shift)
-        ctx.once, ctx.curve, ctx.listed, ctx.leaf = _once.get(), curve, _list_of(x), x if x.is_leaf else None
+        ctx.once, ctx.curve, ctx.gradient = _once.get() is not None, curve, _listed_gradient(x)
         ctx.numbers = [None if isinstance(n, Tensor) else n for n in (scale, shift)]
         ctx.save_for_backward(x, mask, affine, *(n for n in (scale, shift) if isinstance(n, Tensor)))
         return fill(curve.value(affine), mask, 0.0).sum(dim=1)
@@ -340,8 +354,8 @@ class _MaskedSumOf(torch.autograd.Function):
             found = list(torch.autograd.grad(total, wanted, upstream, create_graph=True))
             return None, found.pop(0) if needs[1] else None, None, *(found.pop(0) if n else None for n in needs[3:])
         slope = fill(ctx.curve.slope(affine if ctx.once else affine.clone()), mask, 0.0)
-        if ctx.listed is not None and not (needs[3] or needs[4]):
-            ctx.listed.append(Scaled(ctx.leaf, slope, upstream * scale))
+        if ctx.gradient is not None and not (needs[3] or needs[4]):
+            ctx.gradient.is_scaled(slope, upstream * scale)
             return None, None, None, None, None
         along_x = slope.mul_((upstream * scale).unsqueeze(1))
         of_scale = _total(along_x, x) / scale if needs[3] else None
@@ -355,7 +369,7 @@ class _MaskedLogSumExp(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor, scale: Tensor | float) -> Tensor:
         powers, total, highest = _exponentials(x, mask, scale)
-        ctx.once, ctx.listed, ctx.leaf = _once.get() is not None, _list_of(x), x if x.is_leaf else None
+        ctx.once, ctx.gradient = _once.get() is not None, _listed_gradient(x)
         ctx.scale = None if isinstance(scale, Tensor) else scale
         ctx.save_for_backward(x, mask, powers, total, *([scale] if isinstance(scale, Tensor) else []))
         return total.log() + highest
@@ -368,8 +382,8 @@ class _MaskedLogSumExp(torch.autograd.Function):
             along_x = masked_softmax(x, mask, scale) * mask * (upstream * scale).unsqueeze(1)
         else:  # a row where nothing counts has total 0 and powers 0
             weight = upstream * scale / total.clamp_min(torch.finfo(x.dtype).tiny)
-            if ctx.listed is not None and not ctx.needs_input_grad[2]:
-                ctx.listed.append(Scaled(ctx.leaf, powers, weight))
+            if ctx.gradient is not None and not ctx.needs_input_grad[2]:
+                ctx.gradient.is_scaled(powers, weight)
                 return None, None, None
             along_x = powers.mul_(weight.unsqueeze(1)) if ctx.once else powers * weight.unsqueeze(1)
         along_scale = _total(along_x, x) / scale if ctx.needs_input_grad[2] else None
