@@ -75,8 +75,8 @@ class Turn:
 
     def own(self, rows: Tensor, columns: int) -> tuple[Tensor, Tensor]:
         """Where in a block of these rows their own instances stand: (B, 1) and (B, 1 or 2)."""
-        line = torch.arange(len(rows), device=rows.device).unsqueeze(1)
-        return line, rows.unsqueeze(1) + torch.arange(self.own_columns(columns), device=rows.device) * self.batch.size
+        line, own = torch.arange(len(rows), device=rows.device).unsqueeze(1), rows.unsqueeze(1)
+        return line, own if self.own_columns(columns) == 1 else torch.cat([own, own + self.batch.size], dim=1)
 
     def parts(self, columns: tuple[int, ...]) -> Iterator[tuple[int, slice]]:
         """Where the parts of a matrix's columns stand."""

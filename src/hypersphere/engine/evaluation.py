@@ -67,7 +67,10 @@ def evaluate(
         forced = _forced_rows.get()
         if not gathers and (forced == 0 or (forced is None and _is_small(objective, z1, negatives))):
             batch, _ = assemble(objective, z1, z2, labels, negatives)
-            found = finish(objective, [_dense_turn(objective, turn) for turn in turns(objective, batch)])
+            by_turn = [_dense_turn(objective, turn) for turn in turns(objective, batch)]
+            if not parts and not objective.coupled:
+                by_turn = [{"loss": statistics["loss"]} for statistics in by_turn]
+            found = finish(objective, by_turn)
             return found if parts else {"loss": found["loss"]}
         streamed: Statistics = stream(objective, z1, z2, labels, negatives, parts, forced or None)
         return streamed

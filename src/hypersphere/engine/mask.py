@@ -74,6 +74,10 @@ def count(mask: Tensor) -> Tensor:
     known = _places(mask)
     if known is None:
         return mask.sum(dim=1, dtype=torch.int32)  # five times as fast as the default int64
+    if known.columns.shape[:-1] == mask.shape[:1] and known.rows.shape == (len(mask), 1):  # so many in each row
+        exceptions = known.columns.shape[1]
+        number = exceptions if known.holds else mask.shape[1] - exceptions
+        return torch.full(mask.shape[:1], number, dtype=torch.int32, device=mask.device)
     rows = known.rows.expand_as(known.columns).flatten()
-    exceptions = torch.bincount(rows, minlength=len(mask)).to(torch.int32)
-    return exceptions if known.holds else mask.shape[1] - exceptions
+    found = torch.bincount(rows, minlength=len(mask)).to(torch.int32)
+    return found if known.holds else mask.shape[1] - found
