@@ -6,7 +6,7 @@ are; what each anchor counts goes to the small side: ∂L/∂x_i = w_i Σ_j e_ij
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 # Up to this scale exponentials of scaled cosines, and sums of very many, stay far from the ends of float32.
 LARGEST_SCALE = 40.0
+
+# An exponential and a sum take so little that what is between them should be in the nearest cache.
+CACHED_ELEMENTS = 2**19
 
 OfSums = Callable[[Anchors, Sequence[Tensor], Tensor], Statistics]
 
@@ -65,21 +68,24 @@ def scaled_similarities(rows: Tensor, keys: list[Tensor], sums: LogSums, out: Te
         torch.addmm(place, rows, part.T, beta=0, alpha=sums.number, out=place)
 
 
+def strips_in_cache(matrix: Tensor) -> Iterator[slice]:
+    return slices(0, len(matrix), max(1, CACHED_ELEMENTS // max(1, matrix.shape[1])))
+
+
 def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[Target]) -> Statistics:
     """One visit to all anchors of a turn: their statistics; adds to the targets' gradients."""
     batch, objective = turn.batch, plan.objective
     active = [target for target in targets if target.weights[index]]
     context = objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
     columns = [turn.columns(read) for read in objective.reads]
-    block_rows, strip_rows = plan.rows(columns, 1)
+    block_rows, _ = plan.rows(columns, 1)
     buffers = [batch.rows[0].new_empty(min(block_rows, batch.share.size), width) for width in columns]
     start, stop = batch.share.start, batch.share.start + batch.share.size
     found: Statistics = {}
     for block in slices(start, stop, block_rows):
         powers = [buffer[: block.stop - block.start] for buffer in buffers]
         totals = [
-            _totals(turn, read, block, matrix, sums, strip_rows)
-            for read, matrix in zip(objective.reads, powers, strict=True)
+            _totals(turn, read, block, matrix, sums) for read, matrix in zip(objective.reads, powers, strict=True)
         ]
         x, y = (batch.rows[view][block].detach() for view in (turn.anchor, turn.other))
         positive = positives(objective, x, y)
@@ -106,14 +112,14 @@ def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[
     return found
 
 
-def _totals(turn: Turn, read: Read, block: slice, powers: Tensor, sums: LogSums, strip_rows: int) -> Tensor:
+def _totals(turn: Turn, read: Read, block: slice, powers: Tensor, sums: LogSums) -> Tensor:
     """Fills a block with exp(scale · s), 0 at the anchors' own instances, and adds up its rows: (B, M) -> (B,)."""
     row, columns = turn.sources(read)
     scaled_similarities(turn.batch.rows[row][block], [turn.batch.rows[part] for part in columns], sums, powers)
     own = turn.own(torch.arange(block.start, block.stop, device=powers.device), powers.shape[1])
     powers[own] = -torch.inf
     total = powers.new_empty(len(powers))
-    for strip in slices(0, len(powers), strip_rows):
+    for strip in strips_in_cache(powers):
         torch.sum(powers[strip].exp_(), dim=1, out=total[strip])
     return total
 

@@ -23,8 +23,9 @@ from hypersphere.engine.reduce import finish
 from hypersphere.engine.slopes import slopes_of
 from hypersphere.engine.sums import LogSums, log_sums_of, sweep_sums
 
-# A block is large enough for matrix products to run at full speed, a strip small enough to stay in cache.
-BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**24, 2**20, (512, 2048)
+# A block is large enough for matrix products to run at full speed, a strip for what a step of Python costs and small
+# enough to stay in cache, or nearly.
+BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**24, 2**21, (512, 2048)
 # Up to so many entries of ∂L/∂S in each row are added one by one.
 FEW_ENTRIES = 8
 

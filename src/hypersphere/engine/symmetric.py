@@ -16,7 +16,7 @@ from torch import Tensor
 from hypersphere.engine.batch import Batch, positives, slices, turns
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.slopes import slopes_of
-from hypersphere.engine.sums import LogSums, scaled_similarities
+from hypersphere.engine.sums import LogSums, scaled_similarities, strips_in_cache
 from hypersphere.engine.sweep import Plan, Target
 
 
@@ -63,10 +63,10 @@ def differentiate_symmetric(
     plan: Plan, sums: LogSums, batch: Batch, needs: tuple[bool, ...]
 ) -> tuple[Statistics, list[Target]]:
     """The loss and its gradients."""
-    block_rows, strip_rows = plan.rows([batch.size], 1)
+    block_rows, _ = plan.rows([batch.size], 1)
     memory = batch.rows[0].new_empty(min(block_rows, batch.size) * batch.size)
     tiles = list(_tiles(plan.objective, batch, block_rows))
-    totals = _totals(batch, sums, tiles, memory, strip_rows)
+    totals = _totals(batch, sums, tiles, memory)
     leaves = {view: total.log().requires_grad_() for view, total in totals.items()}
     with torch.enable_grad():
         positive = positives(plan.objective, batch.rows[0].detach(), batch.rows[1].detach()).requires_grad_()
@@ -83,7 +83,7 @@ def differentiate_symmetric(
         if slope is not None
     }
     if weights:
-        _carry(batch, sums, tiles, memory, strip_rows, weights, target)
+        _carry(batch, sums, tiles, memory, weights, target)
     if weights and sums.learned:  # every pair has moved both of its rows
         along = [(rows * h).sum() for rows, h in zip(target.rows, batch.rows, strict=False) if rows is not None]
         target.add_to_parameters(sums.slopes(torch.stack(along).sum() / (2 * sums.number), plan.parameters))
@@ -105,14 +105,14 @@ def _answers(plan: Plan, sums: LogSums, batch: Batch, positive: Tensor, leaves: 
     return found
 
 
-def _totals(batch: Batch, sums: LogSums, tiles: list[Tile], memory: Tensor, strip_rows: int) -> dict[int, Tensor]:
+def _totals(batch: Batch, sums: LogSums, tiles: list[Tile], memory: Tensor) -> dict[int, Tensor]:
     """Σ_j exp(scale · s_ij) of every row i of the views concerned, by view."""
     views = sorted({view for tile in tiles for view in (tile.view, tile.other)})
     totals = {view: memory.new_zeros(batch.size) for view in views}
     for tile in tiles:
         powers = tile.fill(batch, sums, memory)
         of_rows, of_columns = totals[tile.view][tile.rows], totals[tile.other][tile.columns][tile.shared :]
-        for strip in slices(0, len(powers), strip_rows):
+        for strip in strips_in_cache(powers):
             part = powers[strip].exp_()
             of_rows[strip] += part.sum(dim=1)
             of_columns += part[:, tile.shared :].sum(dim=0)
@@ -124,7 +124,6 @@ def _carry(
     sums: LogSums,
     tiles: list[Tile],
     memory: Tensor,
-    strip_rows: int,
     weights: dict[int, Tensor],
     target: Target,
 ) -> None:
@@ -137,7 +136,7 @@ def _carry(
         powers = tile.fill(batch, sums, memory)
         of_rows = weights.get(tile.view, none)[tile.rows].unsqueeze(1)
         of_columns = weights.get(tile.other, none)[tile.columns]
-        for strip in slices(0, len(powers), strip_rows):
+        for strip in strips_in_cache(powers):
             powers[strip].exp_().mul_(of_rows[strip] + of_columns)
         if first is not None:
             first[tile.rows].addmm_(powers, batch.rows[tile.other][tile.columns])
