@@ -24,8 +24,8 @@ from hypersphere.engine import (
     masked_sum_of,
     weighted_sum,
 )
+from hypersphere.engine.listed import Listed, differentiated_once
 from hypersphere.engine.mask import fill, filled, mask_except
-from hypersphere.engine.masked import Listed, Scaled, differentiated_once
 
 
 @st.composite
@@ -110,7 +110,7 @@ def test_sums_of_a_curve_equal_numpy_and_have_gradients_to_second_order(block, c
     )
     # The same numbers where the graph's memory is reused, with learned numbers and with fixed ones.
     plain = torch.autograd.grad(masked_sum_of(curve, x, mask, scale, shift).square().sum(), [x, scale, shift])
-    with differentiated_once():
+    with differentiated_once([]):
         again = torch.autograd.grad(masked_sum_of(curve, x, mask, scale, shift).square().sum(), [x, scale, shift])
         fixed = torch.autograd.grad(masked_sum_of(curve, x, mask, 0.3, 9.0).square().sum(), x)
     for one, other in zip([*plain, plain[0]], [*again, *fixed], strict=True):
@@ -120,7 +120,7 @@ def test_sums_of_a_curve_equal_numpy_and_have_gradients_to_second_order(block, c
 def test_a_weighted_sum_moves_its_second_argument_only() -> None:
     weight, x = torch.rand(3, 4, dtype=torch.float64, requires_grad=True), torch.randn(3, 4, dtype=torch.float64)
     kept, along = weight.detach().clone(), torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
-    for context in (nullcontext(), differentiated_once()):
+    for context in (nullcontext(), differentiated_once([])):
         leaf = x.clone().requires_grad_()
         with context:
             value = weighted_sum(weight * 1.0, leaf)
@@ -176,7 +176,7 @@ def test_the_extreme_of_a_long_row_is_found_and_moved(columns: int, reduction) -
     expected = expected.max(axis=1) if reduction is masked_max else expected.min(axis=1)
     for once in (False, True):
         leaf = x.clone().requires_grad_()
-        with differentiated_once([leaf] if once else None) as few:
+        with differentiated_once([leaf], once) as few:
             value = reduction(leaf, mask)
         assert np.array_equal(value.detach().numpy(), expected)
         slope = _whole_gradient(value.sum(), leaf, few)
@@ -189,12 +189,12 @@ def _whole_gradient(value: torch.Tensor, leaf: torch.Tensor, few: list[Listed]) 
     """As the engine puts it together."""
     (slope,) = torch.autograd.grad(value, leaf, allow_unused=True)
     slope = torch.zeros_like(leaf) if slope is None else slope
-    for each in few:
-        assert each.of is leaf
-        if isinstance(each, Scaled):
-            each.write_to(slope, add=True)
-        else:
-            each.add_to(slope)
+    for listed in few:
+        assert listed.leaf is leaf
+        for matrix in listed.scaled:
+            matrix.write_to(slope, add=True)
+        for entries in listed.few:
+            entries.add_to(slope)
     return slope
 
 
@@ -205,7 +205,7 @@ def test_few_entries_of_a_gradient_are_listed_for_leaves_only() -> None:
     with differentiated_once([x]) as few:
         value = masked_sum(x.T.exp().T, mask) + masked_max(x.T.exp().T, mask)
     (slope,) = torch.autograd.grad(value.sum(), x)
-    assert not few
+    assert not few[0].few and not few[0].scaled
     torch.testing.assert_close(slope, torch.where(mask, 2 * x.detach().exp(), 0))
 
 

@@ -15,6 +15,7 @@ from hypersphere.engine.masked import (
     masked_softmax,
     masked_sum,
     masked_sum_of,
+    softmax_weighted_sum,
     weighted_sum,
 )
 
@@ -37,6 +38,7 @@ __all__ = [
     "masked_softmax",
     "masked_sum",
     "masked_sum_of",
+    "softmax_weighted_sum",
     "streaming",
     "weighted_sum",
 ]

@@ -7,9 +7,8 @@ give 0·inf = NaN in the gradient of a temperature, and break logarithms and pow
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,77 +16,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from hypersphere.engine.listed import Few, Scaled, is_once, is_similarities, listed_gradient, overlaps_similarities
 from hypersphere.engine.mask import count, fill, filled, known_not_to_hold, known_to_hold
 
 CHUNK = 256
 # Exponents up to this size, and sums of very many, stay far from the ends of float32.
 MODERATE = 40.0
-
-
-@dataclass
-class Few:
-    """A gradient that is 0 but at a few places of ``of``."""
-
-    of: Tensor
-    rows: Tensor
-    columns: Tensor
-    values: Tensor
-
-    def below(self, row: int) -> Few:
-        """The same places in a matrix of which ``of`` begins at a row: three vectors."""
-        rows, columns, values = torch.broadcast_tensors(self.rows + row, self.columns, self.values)
-        return Few(self.of, rows.flatten(), columns.flatten(), values.flatten())
-
-    def add_to(self, goal: Tensor) -> None:
-        goal.index_put_((self.rows, self.columns), self.values, accumulate=True)
-
-
-@dataclass
-class Scaled:
-    """A gradient of ``of`` that is a matrix times one factor (B,) for each row, not yet multiplied."""
-
-    of: Tensor
-    matrix: Tensor
-    factor: Tensor
-
-    def write_to(self, goal: Tensor, add: bool) -> None:
-        factor = self.factor.unsqueeze(1)
-        goal.addcmul_(self.matrix, factor) if add else torch.mul(self.matrix, factor, out=goal)
-
-
-Listed = Few | Scaled
-
-
-@dataclass
-class _Once:
-    leaves: Sequence[Tensor]
-    listed: list[Listed]
-
-    def owns(self, x: Tensor) -> bool:
-        """Whether these are the numbers of a leaf, perhaps without its gradient."""
-        return any(
-            x is leaf or (x.data_ptr(), x.shape, x.stride()) == (leaf.data_ptr(), leaf.shape, leaf.stride())
-            for leaf in self.leaves
-        )
-
-    def overlaps(self, x: Tensor) -> bool:
-        """Whether it shares memory with a leaf."""
-        return any(x.untyped_storage().data_ptr() == leaf.untyped_storage().data_ptr() for leaf in self.leaves)
-
-
-_once: ContextVar[_Once | None] = ContextVar("once", default=None)
-
-
-@contextmanager
-def differentiated_once(leaves: Sequence[Tensor] | None = ()) -> Iterator[list[Listed]]:
-    """A promise that graphs built inside are run backward at most once, so that backward may reuse their memory, and
-    that what it then finds in the list is added to the gradients of ``leaves``. None: no promise."""
-    found: list[Listed] = []
-    token = _once.set(None if leaves is None else _Once(leaves, found))
-    try:
-        yield found
-    finally:
-        _once.reset(token)
 
 
 def masked_logsumexp(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tensor:
@@ -135,8 +69,8 @@ def masked_min(x: Tensor, mask: Tensor) -> Tensor:
 def _with_others(x: Tensor, mask: Tensor, value: float) -> Iterator[Tensor]:
     """x without its gradient, with ``value`` where the mask does not hold; x itself, for as long as it takes, if it is
     nobody else's and these places are few."""
-    once, places = _once.get(), known_not_to_hold(mask)
-    if once is None or places is None or x.shape != mask.shape or not once.owns(x):
+    places = known_not_to_hold(mask)
+    if places is None or x.shape != mask.shape or not is_similarities(x):
         yield filled(x, mask, value)
         return
     whole = x.data  # whose changes are not noticed by autograd, as there are none in the end
@@ -164,14 +98,14 @@ def _argmax(x: Tensor) -> Tensor:
 
 
 def _gather(x: Tensor, place: Tensor, mask: Tensor, otherwise: float) -> Tensor:
-    listed = _listed_gradient(x) is not None
+    listed = listed_gradient(x) is not None
     found: Tensor = _Gather.apply(x, place) if listed else x.gather(1, place)  # type: ignore[no-untyped-call]
     return torch.where(mask.gather(1, place), found, otherwise).squeeze(1)
 
 
 def masked_sum(x: Tensor, mask: Tensor) -> Tensor:
     """Sum of each row over the columns that count: (B, M) -> (B,)."""
-    if _once.get() is None:
+    if not is_once():
         return torch.where(mask, x, 0).sum(dim=1)
     out: Tensor = _MaskedSum.apply(x, mask)  # type: ignore[no-untyped-call]
     return out
@@ -195,6 +129,12 @@ def masked_sum_of(
     """
     out: Tensor = _MaskedSumOf.apply(curve, x, mask, scale, shift)  # type: ignore[no-untyped-call]
     return out
+
+
+def softmax_weighted_sum(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tensor:
+    """Σ_j w_ij x_ij, w being ``masked_softmax`` without gradient: (B, M) -> (B,)."""
+    powers, total, _ = _exponentials(x.detach(), mask, scale)
+    return weighted_sum(powers, x) / total.clamp_min_(torch.finfo(x.dtype).tiny)
 
 
 def weighted_sum(weight: Tensor, x: Tensor) -> Tensor:
@@ -223,7 +163,7 @@ def _exponentials(x: Tensor, mask: Tensor, scale: Tensor | float) -> tuple[Tenso
 
     The largest of each row is only looked for if one number will not do for all of them.
     """
-    if _once.get() is not None and x.is_cpu and x.numel():
+    if is_once() and x.is_cpu and x.numel():
         factor = scale.item() if isinstance(scale, Tensor) else scale
         least, most = (factor * float(end) for end in torch.aminmax(x[0]))
         if abs(most - least) < MODERATE:
@@ -244,7 +184,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, place: Tensor) -> Tensor:
-        ctx.gradient = _listed_gradient(x)
+        ctx.gradient = listed_gradient(x)
         ctx.save_for_backward(place)
         return x.gather(1, place)
 
@@ -252,28 +192,8 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, None]:
         (place,) = ctx.saved_tensors
         rows = torch.arange(len(place), device=place.device).unsqueeze(1)
-        ctx.gradient.is_few(rows, place, upstream)
+        ctx.gradient.few.append(Few(rows, place, upstream))
         return None, None
-
-
-@dataclass
-class _ListedGradient:
-    """Where the gradient of a leaf is listed instead of being a matrix of its own."""
-
-    leaf: Tensor
-    listed: list[Listed]
-
-    def is_few(self, rows: Tensor, columns: Tensor, values: Tensor) -> None:
-        self.listed.append(Few(self.leaf, rows, columns, values))
-
-    def is_scaled(self, matrix: Tensor, factor: Tensor) -> None:
-        self.listed.append(Scaled(self.leaf, matrix, factor))
-
-
-def _listed_gradient(x: Tensor) -> _ListedGradient | None:
-    """None: it must be a matrix."""
-    once = _once.get()
-    return _ListedGradient(x, once.listed) if once is not None and any(x is leaf for leaf in once.leaves) else None
 
 
 class _MaskedSum(torch.autograd.Function):
@@ -282,7 +202,7 @@ class _MaskedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
         places = known_to_hold(mask) if x.shape == mask.shape else None
-        ctx.gradient, ctx.shape = None if places is None else _listed_gradient(x), x.shape
+        ctx.gradient, ctx.shape = None if places is None else listed_gradient(x), x.shape
         ctx.save_for_backward(mask)
         if places is None or not x.is_cpu:
             return filled(x, mask, 0.0).sum(dim=1)
@@ -293,7 +213,7 @@ class _MaskedSum(torch.autograd.Function):
         (mask,) = ctx.saved_tensors
         places = known_to_hold(mask)
         if ctx.gradient is not None and places is not None:
-            ctx.gradient.is_few(*places, upstream[places[0]])
+            ctx.gradient.few.append(Few(*places, upstream[places[0]]))
             return None, None
         return filled(upstream.unsqueeze(1).expand(ctx.shape), mask, 0.0), None
 
@@ -301,9 +221,8 @@ class _MaskedSum(torch.autograd.Function):
 class _WeightedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
-        once = _once.get()
-        # Memory of the leaves is overwritten before what is listed is multiplied.
-        ctx.gradient = None if once is None or once.overlaps(weight) else _listed_gradient(x)
+        # Similarities may be overwritten before what is listed is multiplied.
+        ctx.gradient = None if overlaps_similarities(weight) else listed_gradient(x)
         ctx.save_for_backward(weight)
         return (weight * x).sum(dim=1)
 
@@ -311,7 +230,7 @@ class _WeightedSum(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor | None]:
         (weight,) = ctx.saved_tensors
         if ctx.gradient is not None:
-            ctx.gradient.is_scaled(weight, upstream)
+            ctx.gradient.scaled.append(Scaled(weight, upstream))
             return None, None
         return None, weight * upstream.unsqueeze(1)
 
@@ -336,7 +255,7 @@ class _MaskedSumOf(torch.autograd.Function):
         ctx: Any, curve: Curve, x: Tensor, mask: Tensor, scale: Tensor | float, shift: Tensor | float
     ) -> Tensor:
         affine = _affine(x, scale, shift)
-        ctx.once, ctx.curve, ctx.gradient = _once.get() is not None, curve, _listed_gradient(x)
+        ctx.once, ctx.curve, ctx.gradient = is_once(), curve, listed_gradient(x)
         ctx.numbers = [None if isinstance(n, Tensor) else n for n in (scale, shift)]
         ctx.save_for_backward(x, mask, affine, *(n for n in (scale, shift) if isinstance(n, Tensor)))
         return fill(curve.value(affine), mask, 0.0).sum(dim=1)
@@ -355,7 +274,7 @@ class _MaskedSumOf(torch.autograd.Function):
             return None, found.pop(0) if needs[1] else None, None, *(found.pop(0) if n else None for n in needs[3:])
         slope = fill(ctx.curve.slope(affine if ctx.once else affine.clone()), mask, 0.0)
         if ctx.gradient is not None and not (needs[3] or needs[4]):
-            ctx.gradient.is_scaled(slope, upstream * scale)
+            ctx.gradient.scaled.append(Scaled(slope, upstream * scale))
             return None, None, None, None, None
         along_x = slope.mul_((upstream * scale).unsqueeze(1))
         of_scale = _total(along_x, x) / scale if needs[3] else None
@@ -369,7 +288,7 @@ class _MaskedLogSumExp(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor, scale: Tensor | float) -> Tensor:
         powers, total, highest = _exponentials(x, mask, scale)
-        ctx.once, ctx.gradient = _once.get() is not None, _listed_gradient(x)
+        ctx.once, ctx.gradient = is_once(), listed_gradient(x)
         ctx.scale = None if isinstance(scale, Tensor) else scale
         ctx.save_for_backward(x, mask, powers, total, *([scale] if isinstance(scale, Tensor) else []))
         return total.log() + highest
@@ -383,7 +302,7 @@ class _MaskedLogSumExp(torch.autograd.Function):
         else:  # a row where nothing counts has total 0 and powers 0
             weight = upstream * scale / total.clamp_min(torch.finfo(x.dtype).tiny)
             if ctx.gradient is not None and not ctx.needs_input_grad[2]:
-                ctx.gradient.is_scaled(powers, weight)
+                ctx.gradient.scaled.append(Scaled(powers, weight))
                 return None, None, None
             along_x = powers.mul_(weight.unsqueeze(1)) if ctx.once else powers * weight.unsqueeze(1)
         along_scale = _total(along_x, x) / scale if ctx.needs_input_grad[2] else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Batch, Turn, positives, slices, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics
-from hypersphere.engine.masked import Few, Listed, Scaled, differentiated_once
+from hypersphere.engine.listed import BlockSlope, Few, Listed, differentiated_once
 from hypersphere.engine.processes import exchange, gather_rows
 from hypersphere.engine.reduce import finish
 from hypersphere.engine.slopes import slopes_of
@@ -26,8 +27,6 @@ from hypersphere.engine.sums import LogSums, log_sums_of, sweep_sums
 # A block is large enough for matrix products to run at full speed, a strip for what a step of Python costs and small
 # enough to stay in cache, or nearly.
 BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**24, 2**21, (512, 2048)
-# Up to so many entries of ∂L/∂S in each row are added one by one.
-FEW_ENTRIES = 8
 
 # How much the anchors count in a total: all the same, each its own, or as their statistic says.
 Weight = float | Tensor | Callable[[Tensor], Tensor]
@@ -153,13 +152,12 @@ class Plan:
         block_rows, strip_rows = self.rows(columns, 1 if once else len(targets))
         found: Statistics = {}
         buffers = [batch.rows[0].new_empty(min(block_rows, batch.share.size), width) for width in columns]
-        copies: dict[tuple[int, int], Tensor] = {}
+        copies: dict[Key, Tensor] = {}
         start, stop = batch.share.start, batch.share.start + batch.share.size
         for block in slices(start, stop, block_rows):
             matrices = [buffer[: block.stop - block.start] for buffer in buffers]
             self._products(turn, block, matrices)
-            slopes_in: dict[Key, Tensor] = {}  # ∂total/∂S of the block
-            entries: dict[Key, list[Few]] = {}  # what is not in there
+            slopes_in: dict[Key, BlockSlope] = {}
             for strip in slices(block.start, block.stop, strip_rows):
                 inside = slice(strip.start - block.start, strip.stop - block.start)
                 strips = [matrix[inside] for matrix in matrices]
@@ -175,29 +173,17 @@ class Plan:
                     if slopes[2] is not None:
                         target.positives[index][local] = slopes[2]
                     for place, slope in enumerate(slopes[3 : 3 + len(matrices)]):
-                        key = number, place
-                        of_this = [each for each in listed if each.of is leaves[3 + place]]
-                        scaled = [each for each in of_this if isinstance(each, Scaled)]
-                        few = [each.below(inside.start) for each in of_this if isinstance(each, Few)]
-                        if few:
-                            entries.setdefault(key, []).extend(few)
-                        if slope is None and not scaled and key not in slopes_in:
-                            continue
-                        if key not in slopes_in:  # the last target's slopes overwrite the similarities themselves
-                            goal = buffers[place] if last else copies.setdefault(key, torch.empty_like(buffers[place]))
-                            slopes_in[key] = goal[: len(matrices[place])]
-                            slopes_in[key][: inside.start].zero_()
-                        _write(slopes_in[key][inside], slope, scaled)
-            for key in slopes_in | entries:
-                few, (number, place) = entries.get(key, []), key
-                if key not in slopes_in and sum(len(each.values) for each in few) > FEW_ENTRIES * len(matrices[place]):
-                    slopes_in[key] = torch.zeros_like(matrices[place])
-                if key not in slopes_in:
-                    self._accumulate_few(turn, block, active[number], place, few)
-                    continue
-                for each in few:
-                    each.add_to(slopes_in[key])
-                self._accumulate(turn, block, active[number], place, slopes_in[key])
+                        # The last target's slopes overwrite the similarities themselves.
+                        memory = partial(_memory, matrices[place], None if last else copies, (number, place))
+                        of_block = slopes_in.setdefault((number, place), BlockSlope(memory))
+                        of_block.add(inside, slope, listed[place])
+                        listed[place].clear()
+            for (number, place), of_block in slopes_in.items():
+                of_block.settle(block.stop - block.start)
+                if of_block.matrix is not None:
+                    self._accumulate(turn, block, active[number], place, of_block.matrix)
+                elif of_block.few:
+                    self._accumulate_few(turn, block, active[number], place, of_block.few)
         return found
 
     def rows(self, columns: list[int], copies: int) -> tuple[int, int]:
@@ -231,7 +217,7 @@ class Plan:
                 ]
                 leaves = [leaf.requires_grad_(moves) for leaf, moves in zip(leaves, moving, strict=True)]
             anchors = turn.anchors(self.objective, strip, x, y, leaves[3:], context, positive)
-            with differentiated_once(leaves[3:] if once else None) as listed:
+            with differentiated_once(leaves[3:], once) as listed:
                 return self.objective.block(anchors), leaves, listed
 
     def _keep(
@@ -273,14 +259,13 @@ class Plan:
                 keys.index_add_(0, j, weighed(self.objective, turn.batch.rows[row][i]) * slope)
 
 
-def _write(goal: Tensor, slope: Tensor | None, scaled: list[Scaled]) -> None:
-    """The sum of these, whatever stood there."""
-    if slope is not None:
-        goal.copy_(slope)
-    elif not scaled:
-        goal.zero_()
-    for number, each in enumerate(scaled):
-        each.write_to(goal, add=slope is not None or number > 0)
+def _memory(matrix: Tensor, copies: dict[Key, Tensor] | None, key: Key) -> Tensor:
+    """That of the matrix itself, or of a copy of its own that is kept for later blocks, which are not larger."""
+    if copies is None:
+        return matrix
+    if key not in copies:
+        copies[key] = torch.empty_like(matrix)
+    return copies[key][: len(matrix)]
 
 
 def together(batch: Batch, work: Callable[[], T]) -> T:

@@ -29,12 +29,12 @@ def orthonormal_anchors(num_classes: int, dim: int, seed: int) -> Tensor:
 
 
 class AnchorRegression(PairwiseObjective):
-    """offset - cos(z, c_y), mean or sum over the labelled rows of both views; 0 if no row is labelled."""
+    """offset - cos(z, c_y), the sum over the labelled rows of both views."""
 
     name = "anchor_regression"
     negatives = ()
     anchors = "both"
-    reductions = ("mean", "sum")
+    reduction: str = choice("sum", default="sum")
     offset: float = 1.0
 
     def __init__(self, directions: Tensor, **common: Any) -> None:
@@ -45,18 +45,10 @@ class AnchorRegression(PairwiseObjective):
     def block(self, anchors: Anchors) -> Statistics:
         labels = anchors.labels
         assert labels is not None
-        known = labels < len(self.directions)
-        labelled = (labels >= 0) & known
         directions = unit(self.directions.to(anchors.rows))  # of length 1 in the precision at hand
-        chosen = directions[torch.where(labelled, labels, 0)]
-        distance = torch.where(labelled, self.offset - (anchors.rows * chosen).sum(dim=1), 0)
-        return {"distance": distance, "labelled": labelled.to(distance), "unknown": (~known).to(distance)}
-
-    def combine(self, statistics: Statistics) -> Statistics:
-        if statistics["unknown"].any():  # here, where every process knows it
-            raise ValueError(f"labels must be below the number of classes ({len(self.directions)}), or -1")
-        total = statistics["distance"].sum()
-        return {"loss": total if self.reduction == "sum" else total / statistics["labelled"].sum().clamp_min(1)}
+        cosines = anchors.rows @ directions.T
+        own = cosines.gather(1, labels.clamp_min(0).unsqueeze(1)).squeeze(1)
+        return {"loss": torch.where(labels >= 0, self.offset - own, 0)}
 
 
 @register("cloa")
@@ -108,7 +100,7 @@ class CLOA(Objective):
         """What is learned is the base's."""
 
     def follow(self) -> None:
-        self.regression.gather, self.regression.reduction = self.gather, self.reduction
+        self.regression.gather = self.gather
         self.regression.offset = 0.0 if self.variant == "released" else 1.0
         if isinstance(self.base, Objective):
             self.base.gather = self.gather
@@ -139,5 +131,17 @@ class CLOA(Objective):
             return found
         if z1.shape[1] != self.dim:
             raise ValueError(f"cloa's anchors have {self.dim} dimensions but the views have {z1.shape[1]}")
-        pull = self.weight * self.regression(z1, z2, labels)
+        labelled = self._labelled(labels, z1.device)
+        pull = self.regression(z1, z2, labels) * (
+            self.weight if self.reduction == "sum" else self.weight / max(1, 2 * labelled)
+        )
         return {**found, "loss": found["loss"] + pull, "anchors": pull} if parts else {"loss": found["loss"] + pull}
+
+    def _labelled(self, labels: Tensor, device: torch.device) -> int:
+        """How many instances have a label, on all processes; an error on every one of them if a label is no class."""
+        usable = isinstance(labels, Tensor) and not labels.is_floating_point()  # if not, the engine says so
+        counts = [int((labels >= 0).sum()), int((labels >= self.num_classes).sum())] if usable else [0, 0]
+        everybody = exchange(counts, device) if world_size(self.gather) > 1 else [counts]
+        if any(unknown for _, unknown in everybody):
+            raise ValueError(f"labels must be below the number of classes ({self.num_classes}), or -1")
+        return sum(labelled for labelled, _ in everybody)

@@ -13,7 +13,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from hypersphere.engine import count, masked_logsumexp, masked_max, masked_softmax
+from hypersphere.engine import (
+    count,
+    masked_logsumexp,
+    masked_max,
+    masked_softmax,
+    softmax_weighted_sum,
+    weighted_sum,
+)
 from hypersphere.geometry import angle, chord
 
 
@@ -25,6 +32,11 @@ class Component:
 
     def __call__(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> Tensor:
         raise NotImplementedError
+
+    def sums(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Of a weight w: Σ_j w_j and Σ_j w_j s_j, in which similarities may carry a gradient, the weight does not."""
+        weight = self(positive.detach(), negatives.detach(), mask)
+        return weight.sum(dim=1), weighted_sum(weight, negatives)
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in fields(self))})"
@@ -117,6 +129,10 @@ class SoftmaxWeight(Component):
     def __call__(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> Tensor:
         share = masked_softmax(negatives, mask, 1 / self.temperature)
         return share / self.temperature if self.scaled else share
+
+    def sums(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        total = torch.full_like(positive, 1 / self.temperature if self.scaled else 1.0)
+        return total, total * softmax_weighted_sum(negatives, mask, 1 / self.temperature)
 
 
 @dataclass(frozen=True, repr=False)

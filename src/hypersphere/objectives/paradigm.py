@@ -90,11 +90,13 @@ class Paradigm(PairwiseObjective):
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
         known = positive.detach(), negatives.detach(), mask
         gate = self.dissipation(*known)
-        weight = self.weight(*known)
-        if not isinstance(self.weight, Component):  # ours are 0 outside the mask
-            weight = torch.where(mask, weight, 0)
-        alignment = -gate * self.ratio(*known) * weight.sum(dim=1) * positive
-        energy = gate * weighted_sum(weight, negatives)
+        if isinstance(self.weight, Component):  # ours are 0 outside the mask
+            total, along = self.weight.sums(positive, negatives, mask)
+        else:
+            weight = torch.where(mask, self.weight(*known), 0)
+            total, along = weight.sum(dim=1), weighted_sum(weight, negatives)
+        alignment = -gate * self.ratio(*known) * total * positive
+        energy = gate * along
         found = {"loss": alignment + energy, "alignment": alignment, "energy": energy}
         return {**found, "gate": gate} if self.released else found
 

@@ -1,0 +1,134 @@
+"""Gradients of a strip of similarities that need not be matrices of their own.
+
+Where it is known that a strip is differentiated once, reductions may list what its gradient consists of: a few
+entries, or a matrix times one factor for each row. What is listed is multiplied when it is written to the block's
+gradient, which takes the place of the similarities, or, if nothing but few entries is there, needs no matrix product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+# Up to so many entries of ∂L/∂S in each row are added one by one.
+FEW_ENTRIES = 8
+
+
+@dataclass
+class Few:
+    """0 but at a few places."""
+
+    rows: Tensor
+    columns: Tensor
+    values: Tensor
+
+    def below(self, row: int) -> Few:
+        """The same places in a matrix in which these begin at a row: three vectors."""
+        rows, columns, values = torch.broadcast_tensors(self.rows + row, self.columns, self.values)
+        return Few(rows.flatten(), columns.flatten(), values.flatten())
+
+    def add_to(self, goal: Tensor) -> None:
+        goal.index_put_((self.rows, self.columns), self.values, accumulate=True)
+
+
+@dataclass
+class Scaled:
+    """A matrix times one factor (B,) for each row."""
+
+    matrix: Tensor
+    factor: Tensor
+
+    def write_to(self, goal: Tensor, add: bool) -> None:
+        factor = self.factor.unsqueeze(1)
+        goal.addcmul_(self.matrix, factor) if add else torch.mul(self.matrix, factor, out=goal)
+
+
+@dataclass
+class Listed:
+    """What is listed of the gradient of a leaf."""
+
+    leaf: Tensor
+    few: list[Few] = field(default_factory=list)
+    scaled: list[Scaled] = field(default_factory=list)
+
+    def clear(self) -> None:
+        self.few, self.scaled = [], []
+
+
+_once: ContextVar[list[Listed] | None] = ContextVar("once", default=None)
+
+
+@contextmanager
+def differentiated_once(leaves: Sequence[Tensor], once: bool = True) -> Iterator[list[Listed]]:
+    """A promise, if ``once``, that graphs built inside are run backward at most once, so that backward may reuse their
+    memory, and that what it then lists is added to the gradients of ``leaves``."""
+    listed = [Listed(leaf) for leaf in leaves]
+    token = _once.set(listed if once else None)
+    try:
+        yield listed
+    finally:
+        _once.reset(token)
+
+
+def is_once() -> bool:
+    return _once.get() is not None
+
+
+def listed_gradient(x: Tensor) -> Listed | None:
+    """None: the gradient of x must be a matrix."""
+    return next((each for each in _once.get() or () if each.leaf is x), None)
+
+
+def is_similarities(x: Tensor) -> bool:
+    """Whether these are the numbers of a leaf, perhaps without its gradient."""
+    return any(
+        x is leaf or (x.data_ptr(), x.shape, x.stride()) == (leaf.data_ptr(), leaf.shape, leaf.stride())
+        for leaf in (each.leaf for each in _once.get() or ())
+    )
+
+
+def overlaps_similarities(x: Tensor) -> bool:
+    """Whether it shares memory with a leaf."""
+    here = x.untyped_storage().data_ptr()
+    return any(here == each.leaf.untyped_storage().data_ptr() for each in _once.get() or ())
+
+
+class BlockSlope:
+    """The gradient of a block of similarities, put together strip by strip: entries as long as these are all there is,
+    a matrix from then on."""
+
+    def __init__(self, memory: Callable[[], Tensor]) -> None:
+        self._memory = memory
+        self.matrix: Tensor | None = None
+        self.few: list[Few] = []
+
+    def add(self, strip: slice, slope: Tensor | None, listed: Listed) -> None:
+        if self.matrix is None and slope is None and not listed.scaled:
+            self.few += [each.below(strip.start) for each in listed.few]
+            return
+        if self.matrix is None:
+            self.matrix = self._memory()
+            self.matrix[: strip.start].zero_()
+        goal = self.matrix[strip]
+        if slope is not None:
+            goal.copy_(slope)
+        elif not listed.scaled:
+            goal.zero_()
+        for number, each in enumerate(listed.scaled):
+            each.write_to(goal, add=slope is not None or number > 0)
+        for entries in listed.few:
+            entries.add_to(goal)
+
+    def settle(self, rows: int) -> None:
+        """When all strips were added: entries are put into the matrix if there is one, or if they are many."""
+        if self.matrix is None and sum(len(each.values) for each in self.few) > FEW_ENTRIES * rows:
+            self.matrix = self._memory().zero_()
+        if self.matrix is not None:
+            for each in self.few:
+                each.add_to(self.matrix)
+            self.few = []
