@@ -44,5 +44,6 @@ class LogSumObjective(PairwiseObjective):
         return (scale, self.answer) if scale is not None and known else None
 
     def _definition(self, *names: str) -> int:
-        """How far up the first class stands that defines one of these."""
-        return next(i for i, cls in enumerate(type(self).__mro__) if any(name in vars(cls) for name in names))
+        """How far up from this very object the first one stands that defines one of these."""
+        line = (self, *type(self).__mro__)
+        return next(i for i, each in enumerate(line) if any(name in vars(each) for name in names))
