@@ -133,12 +133,47 @@ class Unweighed(DCLW):
 
 
 class Unsure(InfoNCE):
+    """Sums are all there is with some settings only."""
+
     @property
     def scale(self) -> Any:
         return None if self.symmetric else 1 / self.temperature
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Any:
+    def otherwise(self, positive: Tensor, negatives: Any, mask: Tensor) -> Any:
         return {"loss": masked_logsumexp(negatives, mask, 7.0) - positive}
+
+
+class SaysBoth(InfoNCE):
+    """Two formulas in one class, which need not agree."""
+
+    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Any:
+        return {"loss": sums[0] - positive}
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Any:
+        return {"loss": super().per_anchor(positive, negatives, mask)["loss"] + masked_max(negatives, mask)}
+
+
+class Weighing(InfoNCE):
+    """Coordinates do not count alike."""
+
+    def metric(self, rows: Tensor) -> Tensor:
+        return torch.linspace(0.2, 1.0, rows.shape[1], dtype=rows.dtype)
+
+
+class SeesRows(InfoNCE):
+    def block(self, anchors: Any) -> Any:
+        return self.with_rows(super().block(anchors), anchors)
+
+    def answer(self, anchors: Any, sums: Sequence[Tensor], number: Tensor) -> Any:
+        return self.with_rows(super().answer(anchors, sums, number), anchors)
+
+    def with_rows(self, found: Any, anchors: Any) -> Any:
+        return {"loss": found["loss"] + (anchors.rows**4).sum(dim=1) + (anchors.others**3).sum(dim=1)}
+
+
+class ATensor(Cubed):
+    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Any:
+        return sums[0] - positive
 
 
 @pytest.mark.parametrize(
@@ -153,13 +188,51 @@ class Unsure(InfoNCE):
         (SeesMore(), False),
         (SeesMore(symmetric=True), False),
         (Unweighed(), False),
+        (Unsure(), True),
         (Unsure(symmetric=True), False),
+        (SaysBoth(), False),
+        (Weighing(), False),
+        (SeesRows(), True),
+        (SeesRows(symmetric=True), True),
+        (ATensor(), True),
     ],
     ids=lambda value: repr(value),
 )
 def test_what_anybody_says_of_sums_is_streamed_as_it_is(objective: LogSumObjective, asked: bool) -> None:
     assert (log_sums_of(objective) is not None) == asked
     hs.testing.assert_streams_exactly(objective)
+
+
+@pytest.mark.parametrize("negatives", ["other", "cross", ("same", "other")])
+def test_a_learned_scale_is_moved_by_similarities_that_move_nothing_else(negatives: Any) -> None:
+    one_sided = type("OneSided", (type(hs.create_objective("dhel")),), {"one_sided": True, "negatives": negatives})
+    objective = one_sided(learnable=True).double()
+    assert log_sums_of(objective) is not None
+    z1, z2 = (z.requires_grad_() for z in views(9, 5))
+    found = []
+    for context in (hs.dense(), hs.streaming(4)):
+        with context:
+            loss = objective(z1, z2)
+        found.append([loss, *torch.autograd.grad(loss, [z1, *objective.parameters()], materialize_grads=True)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda positive, sums: {"energy": sums[0]}, "but no 'loss'"),
+        (lambda positive, sums: {"loss": sums[0].mean()}, "must return one number per anchor"),
+    ],
+)
+def test_what_is_made_of_sums_is_checked_streamed_or_not(answer: Any, message: str) -> None:
+    class Wrong(Cubed):
+        def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Any:
+            return answer(positive, sums)
+
+    for context in (hs.dense(), hs.streaming(3)):
+        with context, pytest.raises(ValueError, match=message):
+            Wrong()(*views(7, 4))
 
 
 def test_an_objective_of_sums_runs_on_several_processes() -> None:

@@ -132,7 +132,7 @@ class Turn:
             places=places,
             positive=positive,
             negatives=tuple(matrices),
-            mask=self.mask(places, columns) if matrices else torch.empty(len(x), 0, dtype=torch.bool),
+            mask=self.mask(places, columns) if matrices else torch.empty(len(x), 0, dtype=torch.bool, device=x.device),
             relatives=self.relatives(places, columns) if objective.labelled and matrices else None,
             labels=None if labels is None else labels[places],
             context=context,

@@ -13,7 +13,7 @@ from hypersphere.engine.batch import Batch, turns
 from hypersphere.engine.contract import Statistics
 from hypersphere.engine.processes import exchange, sum_over_processes
 from hypersphere.engine.reduce import uniform_weight
-from hypersphere.engine.slopes import slopes_of
+from hypersphere.engine.slopes import itself, slopes_of
 from hypersphere.engine.sweep import Plan, Target, Weight, Weights
 from hypersphere.engine.symmetric import differentiate_symmetric, is_symmetric
 
@@ -160,7 +160,3 @@ def _couple(
         ]
         found.append((weights, slopes[len(flat) :]))
     return values, found
-
-
-def itself(value: Tensor) -> list[tuple[Tensor, Tensor]]:
-    return [(value, torch.ones_like(value))] if value.requires_grad else []

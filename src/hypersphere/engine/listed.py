@@ -60,42 +60,56 @@ class Listed:
         self.few, self.scaled = [], []
 
 
-_once: ContextVar[list[Listed] | None] = ContextVar("once", default=None)
+@dataclass
+class Once:
+    """A promise that graphs are run backward at most once after they were built."""
+
+    listed: list[Listed]
+    built: bool = False
+
+    def of(self, x: Tensor) -> Listed | None:
+        """None: the gradient of x must be a matrix."""
+        return next((each for each in self.listed if each.leaf is x), None)
+
+
+_once: ContextVar[Once | None] = ContextVar("once", default=None)
 
 
 @contextmanager
 def differentiated_once(leaves: Sequence[Tensor], once: bool = True) -> Iterator[list[Listed]]:
-    """A promise, if ``once``, that graphs built inside are run backward at most once, so that backward may reuse their
-    memory, and that what it then lists is added to the gradients of ``leaves``."""
-    listed = [Listed(leaf) for leaf in leaves]
-    token = _once.set(listed if once else None)
+    """A promise, if ``once``, that graphs built inside are run backward at most once afterwards, so that backward may
+    reuse their memory, and that what it then lists is added to the gradients of ``leaves``. Whoever differentiates
+    inside is given gradients as always."""
+    promise = Once([Listed(leaf) for leaf in leaves])
+    token = _once.set(promise if once else None)
     try:
-        yield listed
+        yield promise.listed
     finally:
+        promise.built = True
         _once.reset(token)
 
 
-def is_once() -> bool:
-    return _once.get() is not None
+def current_promise() -> Once | None:
+    return _once.get()
 
 
-def listed_gradient(x: Tensor) -> Listed | None:
-    """None: the gradient of x must be a matrix."""
-    return next((each for each in _once.get() or () if each.leaf is x), None)
+def _leaves() -> list[Tensor]:
+    promise = _once.get()
+    return [] if promise is None else [each.leaf for each in promise.listed]
 
 
 def is_similarities(x: Tensor) -> bool:
     """Whether these are the numbers of a leaf, perhaps without its gradient."""
     return any(
         x is leaf or (x.data_ptr(), x.shape, x.stride()) == (leaf.data_ptr(), leaf.shape, leaf.stride())
-        for leaf in (each.leaf for each in _once.get() or ())
+        for leaf in _leaves()
     )
 
 
 def overlaps_similarities(x: Tensor) -> bool:
     """Whether it shares memory with a leaf."""
     here = x.untyped_storage().data_ptr()
-    return any(here == each.leaf.untyped_storage().data_ptr() for each in _once.get() or ())
+    return any(here == leaf.untyped_storage().data_ptr() for leaf in _leaves())
 
 
 class BlockSlope:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from hypersphere.engine.listed import Few, Scaled, is_once, is_similarities, listed_gradient, overlaps_similarities
+from hypersphere.engine.listed import Few, Listed, Scaled, current_promise, is_similarities, overlaps_similarities
 from hypersphere.engine.mask import count, fill, filled, known_not_to_hold, known_to_hold
 
 CHUNK = 256
@@ -98,14 +98,15 @@ def _argmax(x: Tensor) -> Tensor:
 
 
 def _gather(x: Tensor, place: Tensor, mask: Tensor, otherwise: float) -> Tensor:
-    listed = listed_gradient(x) is not None
+    promise = current_promise()
+    listed = promise is not None and promise.of(x) is not None
     found: Tensor = _Gather.apply(x, place) if listed else x.gather(1, place)  # type: ignore[no-untyped-call]
     return torch.where(mask.gather(1, place), found, otherwise).squeeze(1)
 
 
 def masked_sum(x: Tensor, mask: Tensor) -> Tensor:
     """Sum of each row over the columns that count: (B, M) -> (B,)."""
-    if not is_once():
+    if current_promise() is None:
         return torch.where(mask, x, 0).sum(dim=1)
     out: Tensor = _MaskedSum.apply(x, mask)  # type: ignore[no-untyped-call]
     return out
@@ -163,7 +164,7 @@ def _exponentials(x: Tensor, mask: Tensor, scale: Tensor | float) -> tuple[Tenso
 
     The largest of each row is only looked for if one number will not do for all of them.
     """
-    if is_once() and x.is_cpu and x.numel():
+    if current_promise() is not None and x.is_cpu and x.numel():
         factor = scale.item() if isinstance(scale, Tensor) else scale
         least, most = (factor * float(end) for end in torch.aminmax(x[0]))
         if abs(most - least) < MODERATE:
@@ -179,20 +180,40 @@ def _exponentials(x: Tensor, mask: Tensor, scale: Tensor | float) -> tuple[Tenso
     return powers, powers.sum(dim=1), highest
 
 
+def _remember_promise(ctx: Any, x: Tensor | None) -> None:
+    ctx.promise = current_promise()
+    ctx.listed = None if ctx.promise is None or x is None else ctx.promise.of(x)
+
+
+def _may_reuse(ctx: Any) -> bool:
+    """Whether memory will not be needed again."""
+    return ctx.promise is not None and ctx.promise.built
+
+
+def _may_list(ctx: Any) -> Listed | None:
+    """Where to list the gradient of the leaf; None: it must be a matrix."""
+    listed: Listed | None = ctx.listed
+    return listed if _may_reuse(ctx) else None
+
+
 class _Gather(torch.autograd.Function):
     """One entry of each row, and few of its gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, place: Tensor) -> Tensor:
-        ctx.gradient = listed_gradient(x)
+        _remember_promise(ctx, x)
+        ctx.shape = x.shape
         ctx.save_for_backward(place)
         return x.gather(1, place)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[None, None]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, None]:
         (place,) = ctx.saved_tensors
+        listed = _may_list(ctx)
+        if listed is None:
+            return upstream.new_zeros(ctx.shape).scatter(1, place, upstream), None
         rows = torch.arange(len(place), device=place.device).unsqueeze(1)
-        ctx.gradient.few.append(Few(rows, place, upstream))
+        listed.few.append(Few(rows, place, upstream))
         return None, None
 
 
@@ -202,7 +223,8 @@ class _MaskedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor) -> Tensor:
         places = known_to_hold(mask) if x.shape == mask.shape else None
-        ctx.gradient, ctx.shape = None if places is None else listed_gradient(x), x.shape
+        _remember_promise(ctx, x)
+        ctx.shape = x.shape
         ctx.save_for_backward(mask)
         if places is None or not x.is_cpu:
             return filled(x, mask, 0.0).sum(dim=1)
@@ -212,8 +234,9 @@ class _MaskedSum(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, None]:
         (mask,) = ctx.saved_tensors
         places = known_to_hold(mask)
-        if ctx.gradient is not None and places is not None:
-            ctx.gradient.few.append(Few(*places, upstream[places[0]]))
+        listed = _may_list(ctx)
+        if listed is not None and places is not None:
+            listed.few.append(Few(*places, upstream[places[0]]))
             return None, None
         return filled(upstream.unsqueeze(1).expand(ctx.shape), mask, 0.0), None
 
@@ -222,15 +245,16 @@ class _WeightedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
         # Similarities may be overwritten before what is listed is multiplied.
-        ctx.gradient = None if overlaps_similarities(weight) else listed_gradient(x)
+        _remember_promise(ctx, None if overlaps_similarities(weight) else x)
         ctx.save_for_backward(weight)
         return (weight * x).sum(dim=1)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor | None]:
         (weight,) = ctx.saved_tensors
-        if ctx.gradient is not None:
-            ctx.gradient.scaled.append(Scaled(weight, upstream))
+        listed = _may_list(ctx)
+        if listed is not None:
+            listed.scaled.append(Scaled(weight, upstream))
             return None, None
         return None, weight * upstream.unsqueeze(1)
 
@@ -255,7 +279,8 @@ class _MaskedSumOf(torch.autograd.Function):
         ctx: Any, curve: Curve, x: Tensor, mask: Tensor, scale: Tensor | float, shift: Tensor | float
     ) -> Tensor:
         affine = _affine(x, scale, shift)
-        ctx.once, ctx.curve, ctx.gradient = is_once(), curve, listed_gradient(x)
+        _remember_promise(ctx, x)
+        ctx.curve = curve
         ctx.numbers = [None if isinstance(n, Tensor) else n for n in (scale, shift)]
         ctx.save_for_backward(x, mask, affine, *(n for n in (scale, shift) if isinstance(n, Tensor)))
         return fill(curve.value(affine), mask, 0.0).sum(dim=1)
@@ -272,9 +297,10 @@ class _MaskedSumOf(torch.autograd.Function):
             wanted = [n for n in (x, scale, shift) if isinstance(n, Tensor) and n.requires_grad]
             found = list(torch.autograd.grad(total, wanted, upstream, create_graph=True))
             return None, found.pop(0) if needs[1] else None, None, *(found.pop(0) if n else None for n in needs[3:])
-        slope = fill(ctx.curve.slope(affine if ctx.once else affine.clone()), mask, 0.0)
-        if ctx.gradient is not None and not (needs[3] or needs[4]):
-            ctx.gradient.scaled.append(Scaled(slope, upstream * scale))
+        slope = fill(ctx.curve.slope(affine if _may_reuse(ctx) else affine.clone()), mask, 0.0)
+        listed = _may_list(ctx)
+        if listed is not None and not (needs[3] or needs[4]):
+            listed.scaled.append(Scaled(slope, upstream * scale))
             return None, None, None, None, None
         along_x = slope.mul_((upstream * scale).unsqueeze(1))
         of_scale = _total(along_x, x) / scale if needs[3] else None
@@ -288,7 +314,7 @@ class _MaskedLogSumExp(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor, scale: Tensor | float) -> Tensor:
         powers, total, highest = _exponentials(x, mask, scale)
-        ctx.once, ctx.gradient = is_once(), listed_gradient(x)
+        _remember_promise(ctx, x)
         ctx.scale = None if isinstance(scale, Tensor) else scale
         ctx.save_for_backward(x, mask, powers, total, *([scale] if isinstance(scale, Tensor) else []))
         return total.log() + highest
@@ -301,9 +327,10 @@ class _MaskedLogSumExp(torch.autograd.Function):
             along_x = masked_softmax(x, mask, scale) * mask * (upstream * scale).unsqueeze(1)
         else:  # a row where nothing counts has total 0 and powers 0
             weight = upstream * scale / total.clamp_min(torch.finfo(x.dtype).tiny)
-            if ctx.gradient is not None and not ctx.needs_input_grad[2]:
-                ctx.gradient.scaled.append(Scaled(powers, weight))
+            listed = _may_list(ctx)
+            if listed is not None and not ctx.needs_input_grad[2]:
+                listed.scaled.append(Scaled(powers, weight))
                 return None, None, None
-            along_x = powers.mul_(weight.unsqueeze(1)) if ctx.once else powers * weight.unsqueeze(1)
+            along_x = powers.mul_(weight.unsqueeze(1)) if _may_reuse(ctx) else powers * weight.unsqueeze(1)
         along_scale = _total(along_x, x) / scale if ctx.needs_input_grad[2] else None
         return along_x, None, along_scale

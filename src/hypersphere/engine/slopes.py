@@ -16,3 +16,8 @@ def slopes_of(pairs: list[tuple[Tensor, Tensor]], leaves: list[Any], retain: boo
     values, weights = zip(*pairs, strict=True)
     found = iter(torch.autograd.grad(values, moving, weights, allow_unused=True, retain_graph=retain))
     return [next(found) if leaf.requires_grad else None for leaf in leaves]
+
+
+def itself(value: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """What to differentiate if it is this number."""
+    return [(value, torch.ones_like(value))] if value.requires_grad else []

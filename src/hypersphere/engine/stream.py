@@ -15,9 +15,10 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Batch, assemble, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics, Whole
-from hypersphere.engine.gradients import differentiate, itself
+from hypersphere.engine.gradients import differentiate
 from hypersphere.engine.processes import exchange, sum_over_processes, world_size
-from hypersphere.engine.slopes import slopes_of
+from hypersphere.engine.slopes import itself, slopes_of
+from hypersphere.engine.sums import log_sums_of
 from hypersphere.engine.sweep import Plan, Target, Weights
 
 CACHED_ROWS = 512
@@ -163,10 +164,11 @@ class _Reduced(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_double_backward()
-        width = len(ctx.saved_tensors) // len(upstream)
+        saved = ctx.saved_tensors  # unpacked once, as checkpointing wants it
+        width = len(saved) // len(upstream)
         total: list[Tensor | None] = [None] * width
         for number, weight in enumerate(upstream):
-            for place, slope in enumerate(ctx.saved_tensors[number * width : (number + 1) * width]):
+            for place, slope in enumerate(saved[number * width : (number + 1) * width]):
                 if slope is not None:
                     scaled = slope if _may_hand_out(weight) else slope * weight
                     found = total[place]
@@ -192,6 +194,7 @@ class _PerAnchor(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_double_backward()
         plan: Plan = ctx.plan
+        plan.sums = log_sums_of(plan.objective)  # like everything else, as the objective is now
         z1, z2, negatives = ctx.saved_tensors
         batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
         by_turn = zip(*(weight.split(batch.size) for weight in upstream), strict=True)

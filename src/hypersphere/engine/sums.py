@@ -49,7 +49,8 @@ class LogSums:
 
 def log_sums_of(objective: Evaluable) -> LogSums | None:
     """None: the objective sees more than sums of exponentials, or these would not fit into a float32."""
-    if objective.rows is not None:
+    reads = objective.reads
+    if objective.rows is not None or not reads or ("both" in reads and len(reads) > 1):
         return None
     with torch.enable_grad():  # the scale may be learned
         known = objective.log_sums()
@@ -69,7 +70,8 @@ def scaled_similarities(rows: Tensor, keys: list[Tensor], sums: LogSums, out: Te
 
 
 def strips_in_cache(matrix: Tensor) -> Iterator[slice]:
-    return slices(0, len(matrix), max(1, CACHED_ELEMENTS // max(1, matrix.shape[1])))
+    """On a processor; else all of it."""
+    return slices(0, len(matrix), max(1, CACHED_ELEMENTS // matrix.shape[1] if matrix.is_cpu else len(matrix)))
 
 
 def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[Target]) -> Statistics:
@@ -88,24 +90,24 @@ def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[
             _totals(turn, read, block, matrix, sums) for read, matrix in zip(objective.reads, powers, strict=True)
         ]
         x, y = (batch.rows[view][block].detach() for view in (turn.anchor, turn.other))
-        positive = positives(objective, x, y)
-        leaves = [positive, *(total.log() for total in totals)]
+        leaves = [x, y, positives(objective, x, y), *(total.log() for total in totals)]
         number = torch.full((len(x),), columns[0] - turn.own_columns(columns[0]), device=x.device)
         with torch.set_grad_enabled(bool(active)):
-            leaves = [leaf.requires_grad_(bool(active)) for leaf in leaves]
-            anchors = turn.anchors(objective, block, x, y, [], context, leaves[0])
-            out = sums.answer(anchors, leaves[1:], number)
+            moving = [True, objective.positives_move, True, *(True for _ in totals)]
+            leaves = [leaf.requires_grad_(moves and bool(active)) for leaf, moves in zip(leaves, moving, strict=True)]
+            anchors = turn.anchors(objective, block, x, y, [], context, leaves[2])
+            out = sums.answer(anchors, leaves[3:], number)
         local = slice(block.start - start, block.stop - start)
         for name, value in out.items():
             found.setdefault(name, value.new_empty(batch.share.size))[local] = value.detach()
         for target in active:
             pairs = target.weighed(out, index, local)
             slopes = slopes_of(pairs, [*leaves, *plan.parameters], retain=True)
-            if slopes[0] is not None:
-                target.positives[index][local] = slopes[0]
-            target.add_to_parameters(slopes[len(leaves) :])
+            plan.keep(turn, block, target, slopes[:2], slopes[len(leaves) :])
+            if slopes[2] is not None:
+                target.positives[index][local] = slopes[2]
             for read, matrix, total, slope in zip(
-                objective.reads, powers, totals, slopes[1 : len(leaves)], strict=True
+                objective.reads, powers, totals, slopes[3 : len(leaves)], strict=True
             ):
                 if slope is not None:
                     _accumulate(plan, sums, turn, read, block, target, matrix, slope / total)
@@ -129,11 +131,10 @@ def _accumulate(
 ) -> None:
     """The two products that carry a block's ∂L/∂S = scale · weight_i e_ij to the embeddings on both of its sides."""
     row, columns = turn.sources(read)
-    if plan.objective.one_sided and row != turn.anchor:
-        return
+    moves = row == turn.anchor or not plan.objective.one_sided
     rows, weight = turn.batch.rows[row][block], (weight * sums.number).unsqueeze(1)
     for part, place in turn.parts(columns):
-        anchors = target.gradient(row)
+        anchors = target.gradient(row) if moves else None
         if anchors is not None or sums.learned:
             slope = torch.mm(powers[:, place], turn.batch.rows[part]).mul_(weight)
             if anchors is not None:

@@ -169,7 +169,7 @@ class Plan:
                 for number, target in enumerate(active):
                     last = number == len(active) - 1
                     slopes = slopes_of(target.weighed(out, index, local), [*leaves, *self.parameters], retain=not last)
-                    self._keep(turn, strip, target, slopes[:2], slopes[3 + len(matrices) :])
+                    self.keep(turn, strip, target, slopes[:2], slopes[3 + len(matrices) :])
                     if slopes[2] is not None:
                         target.positives[index][local] = slopes[2]
                     for place, slope in enumerate(slopes[3 : 3 + len(matrices)]):
@@ -220,7 +220,7 @@ class Plan:
             with differentiated_once(leaves[3:], once) as listed:
                 return self.objective.block(anchors), leaves, listed
 
-    def _keep(
+    def keep(
         self, turn: Turn, strip: slice, target: Target, rows: list[Tensor | None], slopes: list[Tensor | None]
     ) -> None:
         """Adds the gradients of the anchors' own rows and of the objective's parameters."""

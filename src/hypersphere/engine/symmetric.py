@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Batch, positives, slices, turns
 from hypersphere.engine.contract import Evaluable, Statistics
-from hypersphere.engine.slopes import slopes_of
+from hypersphere.engine.slopes import itself, slopes_of
 from hypersphere.engine.sums import LogSums, scaled_similarities, strips_in_cache
 from hypersphere.engine.sweep import Plan, Target
 
@@ -68,35 +68,41 @@ def differentiate_symmetric(
     tiles = list(_tiles(plan.objective, batch, block_rows))
     totals = _totals(batch, sums, tiles, memory)
     leaves = {view: total.log().requires_grad_() for view, total in totals.items()}
+    rows = [h.detach().requires_grad_() for h in batch.rows[:2]]
+    positive = positives(plan.objective, *(h.detach() for h in rows)).requires_grad_()
     with torch.enable_grad():
-        positive = positives(plan.objective, batch.rows[0].detach(), batch.rows[1].detach()).requires_grad_()
-        values = plan.finish(_answers(plan, sums, batch, positive, leaves))
-    loss = values["loss"]
-    slopes = slopes_of([(loss, torch.ones_like(loss))], [positive, *leaves.values(), *plan.parameters], retain=True)
+        values = plan.finish(_answers(plan, sums, batch, rows, positive, leaves))
+    slopes = slopes_of(itself(values["loss"]), [*rows, positive, *leaves.values(), *plan.parameters], retain=True)
     target = plan.target(batch, [], (True, True, False) if sums.learned else needs)
-    if slopes[0] is not None:
-        target.positives[0].add_(slopes[0])
-    target.add_to_parameters(slopes[1 + len(leaves) :])
+    if slopes[2] is not None:
+        target.positives[0].add_(slopes[2])
+    target.add_to_parameters(slopes[3 + len(leaves) :])
     weights = {
         view: slope * sums.number / totals[view]
-        for view, slope in zip(leaves, slopes[1 : 1 + len(leaves)], strict=True)
+        for view, slope in zip(leaves, slopes[3 : 3 + len(leaves)], strict=True)
         if slope is not None
     }
     if weights:
         _carry(batch, sums, tiles, memory, weights, target)
     if weights and sums.learned:  # every pair has moved both of its rows
-        along = [(rows * h).sum() for rows, h in zip(target.rows, batch.rows, strict=False) if rows is not None]
+        along = [(slope * h).sum() for slope, h in zip(target.rows, batch.rows, strict=False) if slope is not None]
         target.add_to_parameters(sums.slopes(torch.stack(along).sum() / (2 * sums.number), plan.parameters))
+    for view, slope in enumerate(slopes[:2]):  # of an objective that looks at the rows themselves
+        gradient = None if slope is None else target.gradient(view)
+        if slope is not None and gradient is not None:
+            gradient += slope
     return values, [target]
 
 
-def _answers(plan: Plan, sums: LogSums, batch: Batch, positive: Tensor, leaves: dict[int, Tensor]) -> list[Statistics]:
+def _answers(
+    plan: Plan, sums: LogSums, batch: Batch, rows: list[Tensor], positive: Tensor, leaves: dict[int, Tensor]
+) -> list[Statistics]:
     """The objective's statistics of all anchors, by turn."""
     found = []
     for turn in turns(plan.objective, batch):
-        x, y = (batch.rows[view].detach() for view in (turn.anchor, turn.other))
+        x, y = (rows[view] for view in (turn.anchor, turn.other))
         with torch.no_grad():
-            context = plan.objective.prepare(x, y)
+            context = plan.objective.prepare(x.detach(), y.detach())
         columns = turn.columns(plan.objective.reads[0])
         number = torch.full((batch.size,), columns - turn.own_columns(columns), device=x.device)
         anchors = turn.anchors(plan.objective, slice(0, batch.size), x, y, [], context, positive)

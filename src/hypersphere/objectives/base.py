@@ -85,11 +85,15 @@ class Objective(nn.Module):
         self._ready = True
 
     def _check_reduction(self) -> None:
-        if self.reduction not in self.reductions:
+        possible = self._possible_reductions()
+        if self.reduction not in possible:
             raise ValueError(
-                f"{self.name} has no reduction {self.reduction!r}, only {' or '.join(map(repr, self.reductions))}: "
+                f"{self.name} has no reduction {self.reduction!r}, only {' or '.join(map(repr, possible))}: "
                 "its loss is not a list of independent numbers"
             )
+
+    def _possible_reductions(self) -> tuple[str, ...]:
+        return self.reductions
 
     def recheck(self, changed: str) -> None:
         """After a setting was changed: everything must fit together still, and inner objectives follow."""
@@ -226,7 +230,10 @@ class PairwiseObjective(Objective):
         """Calls ``per_anchor``; overridden only by an objective that needs more than similarities."""
         matrices = anchors.negatives[0] if isinstance(self.negatives, str) else anchors.negatives
         relatives = () if anchors.relatives is None else (anchors.relatives,)
-        found = self.per_anchor(anchors.positive, matrices, anchors.mask, *relatives)
+        return self.named(self.per_anchor(anchors.positive, matrices, anchors.mask, *relatives), anchors)
+
+    def named(self, found: Tensor | Statistics, anchors: Anchors) -> Statistics:
+        """What was found for these anchors, by name; a sentence if it is not one number for each of them."""
         named = {"loss": found} if isinstance(found, Tensor) else found
         for name, value in named.items():
             if value.shape != anchors.positive.shape:
@@ -260,6 +267,9 @@ class PairwiseObjective(Objective):
     @property
     def coupled(self) -> bool:
         return type(self).combine is not PairwiseObjective.combine
+
+    def _possible_reductions(self) -> tuple[str, ...]:
+        return tuple(each for each in self.reductions if each != "none" or not self.coupled)
 
     def evaluate(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool

@@ -65,9 +65,7 @@ class MHE(AlignedEnergy, LogSumObjective):
     def scale(self) -> float | None:
         return 2.0 if self.s is None else None
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        if self.s is None:
-            return super().per_anchor(positive, negatives, mask)
+    def otherwise(self, positive: Tensor, negatives: Any, mask: Tensor) -> Statistics:
         squared = (2 - 2 * negatives).clamp_min(1e-12)
         potential = masked_sum(-0.5 * squared.log() if self.s == 0 else squared ** (-self.s / 2), mask)
         return self.of_sums(positive, [potential], count(mask))

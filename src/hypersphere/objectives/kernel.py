@@ -63,9 +63,7 @@ class KCL(LogSumObjective):
     def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
         return self._of_potential(positive, torch.exp(sums[0] - 2 * self.t) / number)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        if self.kernel == "gaussian":  # the same sum, in one pass
-            return super().per_anchor(positive, negatives, mask)
+    def otherwise(self, positive: Tensor, negatives: Any, mask: Tensor) -> Statistics:
         if self.kernel == "log":
             logarithms = masked_sum_of(LOGARITHM, negatives, mask, -2 * self.t, 1 + 2 * self.t)
             potential = -0.5 * logarithms / count(mask)

@@ -97,8 +97,8 @@ class MixedNegatives(Lens):
 @dataclass(frozen=True)
 class MixCSE(Lens):
     """The columns of MixCSE's code: every instance is mixed with the next one, in either view, f(x) and f(y); an anchor
-    x_i meets all f(y)_j and, as f(x)_i, all y_j. The one pair of either kind that shares the greater part of an
-    instance counts as similarity 0."""
+    x_i meets all f(y)_j and, as f(x)_i, all y_j. The one pair of either kind that shares an instance by 1-λ counts as
+    similarity 0."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -116,10 +116,9 @@ class MixCSE(Lens):
         size, columns = anchors.negatives[1].shape[1], anchors.mask.shape[1]
         wider = torch.cat(anchors.negatives, dim=1)
         lines = torch.arange(len(wider), device=wider.device)
-        wider[lines, columns + (anchors.places - 1) % size] = 0  # f(y)_{i-1} is mostly y_i
-        wider[lines, columns + size + (anchors.places + 1) % size] = (
-            0  # f(x)_i is mostly x_{i+1}, the positive of y_{i+1}
-        )
+        # f(y)_{i-1} is made of y_i, and f(x)_i of x_{i+1}, by 1-λ.
+        wider[lines, columns + (anchors.places - 1) % size] = 0
+        wider[lines, columns + size + (anchors.places + 1) % size] = 0
         mask = pad(anchors.mask, (0, 2 * size), value=True)
         return self.inner.block(replace(anchors, negatives=(wider,), mask=mask))
 
@@ -137,7 +136,7 @@ class Mixup(Objective):
 
     variant "released" (kind positive, normalised, on a base that reads cross similarities) is MixCSE's code: an anchor
     x_i meets the mixes of all instances, f(y)_j, and all y_j meet its own mix f(x)_i; raw rows are mixed; where a mix
-    is mostly the anchor's positive its similarity is set to 0 instead of left out, which adds e^0 to a denominator.
+    has 1-λ of the positive its similarity is set to 0 instead of left out, which adds e^0 to a denominator.
 
     Source: Nie et al. 2023, Appendix E (both types); MixCSE (Zhang et al. 2022) for kind positive, normalised.
     Use it when negatives are too easy. Un-normalised, a mix of negatives is never harder than the hardest of them.
