@@ -11,6 +11,7 @@ from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.engine import masked_logsumexp, masked_max, weighted_sum
+from hypersphere.engine.listed import BlockSlope, Few, Listed, Scaled
 from hypersphere.engine.sums import LARGEST_SCALE, log_sums_of
 from hypersphere.objectives import DCLW, InfoNCE, LogSumObjective, PairwiseObjective
 from hypersphere.testing.example import views
@@ -283,7 +284,7 @@ class WeighedByAnother(PairwiseObjective):
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
         cross, same = negatives
         first = masked_logsumexp(cross, mask, 2.0) + weighted_sum(same.detach(), cross)
-        return first + weighted_sum(cross.detach()[:, 1:], same[:, 1:]) + masked_max(same, mask) - positive
+        return first + weighted_sum(cross.detach(), same) + masked_max(same, mask) - positive
 
 
 OBJECTIVES = [Hardest(), HardestAndAll(), WeighedByItself(), WeighedByAnother(), hs.create_objective("met")]
@@ -299,3 +300,41 @@ def test_listed_gradients_are_those_of_autograd(objective: PairwiseObjective, ex
     with hs.streaming(17):
         found = values_and_gradients(objective, z1, z2, negatives)
     assert_same(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kinds", ["ff", "fs", "sf", "dff", "fdf", "fsf", "nfd", "fnn", "nnn", "dsb", "fbn"])
+@pytest.mark.parametrize("many", [False, True])
+def test_a_block_is_put_together_of_whatever_its_strips_list(kinds: str, many: bool) -> None:
+    """Of each strip: few entries, a scaled matrix, a matrix, both of these, nothing."""
+    generator = torch.Generator().manual_seed(1)
+    columns, rows = 40, 3
+    memory = torch.full((rows * len(kinds), columns), torch.nan)
+    expected = torch.zeros_like(memory)
+    block = BlockSlope(lambda: memory)
+    for number, kind in enumerate(kinds):
+        strip, listed = slice(rows * number, rows * (number + 1)), Listed(memory)
+        goal, slope = expected[strip], None
+        if kind in "fsdb":  # few entries are among all of them; some twice
+            line = torch.randint(rows, (30 if many else 5, 1), generator=generator)
+            place = torch.randint(columns, line.shape, generator=generator)
+            values = torch.randn(line.shape, generator=generator)
+            listed.few.append(Few(line, place, values))
+            goal.index_put_((line, place), values, accumulate=True)
+        if kind in "sb":
+            for _ in range(2):
+                matrix, factor = torch.randn(rows, columns, generator=generator), torch.randn(rows, generator=generator)
+                listed.scaled.append(Scaled(matrix, factor))
+                goal += matrix * factor.unsqueeze(1)
+        if kind in "db":
+            slope = torch.randn(rows, columns, generator=generator)
+            goal += slope
+        block.add(strip, slope, listed)
+    block.settle(len(memory))
+    if block.matrix is None:
+        assert not set(kinds) & set("sdb") and (not many or kinds == "nnn" or kinds == "fnn")
+        found = torch.zeros_like(memory)
+        for few in block.few:
+            few.add_to(found)
+    else:
+        found = block.matrix
+    torch.testing.assert_close(found, expected)
