@@ -154,12 +154,6 @@ def turns(objective: Evaluable, batch: Batch) -> list[Turn]:
     return [Turn(batch, anchor) for anchor in ((0, 1) if objective.anchors == "both" else (0,))]
 
 
-def slices(start: int, stop: int, step: int) -> Iterator[slice]:
-    """Consecutive slices; one that is empty if there is nothing to cut (a process without rows)."""
-    for first in range(start, max(stop, start + 1), step):
-        yield slice(first, min(first + step, stop))
-
-
 def check(z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None) -> None:
     """One clear sentence for input that cannot be two views of a batch."""
     for name, z in (("z1", z1), ("z2", z2), ("negatives", negatives)):

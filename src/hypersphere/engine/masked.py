@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from hypersphere.engine.blocks import strips_in_cache
 from hypersphere.engine.listed import Few, Listed, Scaled, current_promise, is_similarities, overlaps_similarities
 from hypersphere.engine.mask import count, fill, filled, known_not_to_hold, known_to_hold
 
@@ -169,8 +170,10 @@ def _exponentials(x: Tensor, mask: Tensor, scale: Tensor | float) -> tuple[Tenso
         least, most = (factor * float(end) for end in torch.aminmax(x[0]))
         if abs(most - least) < MODERATE:
             highest = x.new_tensor(most)
-            powers = fill(torch.add(-highest, x, alpha=factor).exp_(), mask, 0.0)
-            total = powers.sum(dim=1)
+            powers = fill(torch.add(-highest, x, alpha=factor), mask, -math.inf)
+            total = x.new_empty(len(x))
+            for part in strips_in_cache(x):
+                torch.sum(powers[part].exp_(), dim=1, out=total[part])
             least, most = (float(end) for end in torch.aminmax(total))
             if math.exp(-MODERATE) < least and most < math.exp(MODERATE):  # False also for NaN
                 return powers, total, highest
@@ -247,7 +250,12 @@ class _WeightedSum(torch.autograd.Function):
         # Similarities may be overwritten before what is listed is multiplied.
         _remember_promise(ctx, None if overlaps_similarities(weight) else x)
         ctx.save_for_backward(weight)
-        return (weight * x).sum(dim=1)
+        if current_promise() is None or weight.shape != x.shape:
+            return (weight * x).sum(dim=1)
+        total = x.new_empty(len(x))
+        for part in strips_in_cache(x):
+            torch.sum(weight[part] * x[part], dim=1, out=total[part])
+        return total
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[None, Tensor | None]:

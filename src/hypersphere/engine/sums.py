@@ -6,14 +6,15 @@ are; what each anchor counts goes to the small side: ∂L/∂x_i = w_i Σ_j e_ij
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Turn, positives, slices
+from hypersphere.engine.batch import Turn, positives
+from hypersphere.engine.blocks import slices, strips_in_cache
 from hypersphere.engine.contract import Anchors, Evaluable, Read, Statistics
 from hypersphere.engine.slopes import slopes_of
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 # Up to this scale exponentials of scaled cosines, and sums of very many, stay far from the ends of float32.
 LARGEST_SCALE = 40.0
-
-# An exponential and a sum take so little that what is between them should be in the nearest cache.
-CACHED_ELEMENTS = 2**19
 
 OfSums = Callable[[Anchors, Sequence[Tensor], Tensor], Statistics]
 
@@ -67,11 +65,6 @@ def scaled_similarities(rows: Tensor, keys: list[Tensor], sums: LogSums, out: Te
     for part in keys:
         place = out[:, first : (first := first + len(part))]
         torch.addmm(place, rows, part.T, beta=0, alpha=sums.number, out=place)
-
-
-def strips_in_cache(matrix: Tensor) -> Iterator[slice]:
-    """On a processor; else all of it."""
-    return slices(0, len(matrix), max(1, CACHED_ELEMENTS // matrix.shape[1] if matrix.is_cpu else len(matrix)))
 
 
 def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[Target]) -> Statistics:

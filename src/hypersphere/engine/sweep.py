@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Turn, positives, slices, turns, weighed
+from hypersphere.engine.batch import Batch, Turn, positives, turns, weighed
+from hypersphere.engine.blocks import slices
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.listed import BlockSlope, Few, Listed, differentiated_once
 from hypersphere.engine.processes import exchange, gather_rows
@@ -190,7 +191,7 @@ class Plan:
         """Rows of a block, of all of whose matrices there are so many copies in memory, and of a strip."""
         if self.block_rows:
             return self.block_rows, self.block_rows
-        strip = max(1, STRIP_ELEMENTS // max(columns, default=1))
+        strip = max(1, STRIP_ELEMENTS // max(1, sum(columns)))
         few, many = BLOCK_ROWS
         return max(few, min(many, BLOCK_ELEMENTS // max(copies * sum(columns), 1))), strip
 

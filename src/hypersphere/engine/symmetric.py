@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, positives, slices, turns
+from hypersphere.engine.batch import Batch, positives, turns
+from hypersphere.engine.blocks import slices, strips_in_cache
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.slopes import itself, slopes_of
-from hypersphere.engine.sums import LogSums, scaled_similarities, strips_in_cache
+from hypersphere.engine.sums import LogSums, scaled_similarities
 from hypersphere.engine.sweep import Plan, Target
 
 
