@@ -21,7 +21,7 @@ from hypersphere.engine.slopes import itself, slopes_of
 from hypersphere.engine.sums import log_sums_of
 from hypersphere.engine.sweep import Plan, Target, Weights
 
-CACHED_ROWS = 512
+CACHED_ROWS = 256
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -79,11 +79,14 @@ def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[
     found: Statistics = {}
     for block in slices(start, stop, block_rows):
         powers = [buffer[: block.stop - block.start] for buffer in buffers]
-        totals = [
+        found_in = [
             _totals(turn, read, block, matrix, sums) for read, matrix in zip(objective.reads, powers, strict=True)
         ]
+        totals = [total for total, _ in found_in]
         x, y = (batch.rows[view][block].detach() for view in (turn.anchor, turn.other))
-        leaves = [x, y, positives(objective, x, y), *(total.log() for total in totals)]
+        across = objective.reads[0] in ("cross", "both")  # there the anchor's own instance is its positive
+        positive = found_in[0][1] if across else positives(objective, x, y)
+        leaves = [x, y, positive, *(total.log() for total in totals)]
         number = torch.full((len(x),), columns[0] - turn.own_columns(columns[0]), device=x.device)
         with torch.set_grad_enabled(bool(active)):
             moving = [True, objective.positives_move, True, *(True for _ in totals)]
@@ -107,16 +110,18 @@ def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[
     return found
 
 
-def _totals(turn: Turn, read: Read, block: slice, powers: Tensor, sums: LogSums) -> Tensor:
-    """Fills a block with exp(scale · s), 0 at the anchors' own instances, and adds up its rows: (B, M) -> (B,)."""
+def _totals(turn: Turn, read: Read, block: slice, powers: Tensor, sums: LogSums) -> tuple[Tensor, Tensor]:
+    """Fills a block with exp(scale · s), 0 at the anchors' own instances, and adds up its rows: (B, M) -> (B,); and the
+    similarity with the own instance (B,) that was there."""
     row, columns = turn.sources(read)
     scaled_similarities(turn.batch.rows[row][block], [turn.batch.rows[part] for part in columns], sums, powers)
     own = turn.own(torch.arange(block.start, block.stop, device=powers.device), powers.shape[1])
+    of_own = powers[own][:, 0] / sums.number
     powers[own] = -torch.inf
     total = powers.new_empty(len(powers))
     for strip in strips_in_cache(powers):
         torch.sum(powers[strip].exp_(), dim=1, out=total[strip])
-    return total
+    return total, of_own
 
 
 def _accumulate(
