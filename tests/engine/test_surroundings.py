@@ -53,12 +53,3 @@ REDUCTIONS: dict[str, Any] = {
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_an_objective_may_differentiate_inside(reduction: str) -> None:
     hs.testing.assert_streams_exactly(DifferentiatesInside(reduced=REDUCTIONS[reduction]))
-
-
-@pytest.mark.parametrize("params", [{"variant": "released"}, {}])
-def test_coupled_anchors_have_no_list_of_losses(params: dict[str, Any]) -> None:
-    if not params:
-        assert hs.create_objective("paradigm", reduction="none")(*views(5, 3)).shape == (5,)
-        return
-    with pytest.raises(ValueError, match="paradigm has no reduction 'none', only 'mean' or 'sum'"):
-        hs.create_objective("paradigm", reduction="none", **params)

@@ -206,3 +206,10 @@ def test_the_weight_of_cloa_counts() -> None:
     )
     base = hs.create_objective("infonce")(z1, z2).item()
     assert three - base == pytest.approx(3 * (one - base), rel=1e-9)
+
+
+def test_coupled_anchors_have_no_list_of_losses() -> None:
+    """Whether they are coupled may depend on a setting."""
+    assert hs.create_objective("paradigm", reduction="none")(*views(5, 3)).shape == (5,)
+    with pytest.raises(ValueError, match="paradigm has no reduction 'none', only 'mean' or 'sum'"):
+        hs.create_objective("paradigm", reduction="none", variant="released")

@@ -33,7 +33,7 @@ class LogSums:
 
     scale: Tensor | float
     answer: OfSums
-    number: float  # the scale
+    number: float  # the scale's value, read from its device once
 
     @property
     def learned(self) -> bool:
