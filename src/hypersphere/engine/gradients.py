@@ -14,8 +14,9 @@ from hypersphere.engine.contract import Statistics
 from hypersphere.engine.processes import exchange, sum_over_processes
 from hypersphere.engine.reduce import uniform_weight
 from hypersphere.engine.slopes import itself, slopes_of
-from hypersphere.engine.sweep import Plan, Target, Weight, Weights
+from hypersphere.engine.sweep import Plan
 from hypersphere.engine.symmetric import differentiate_symmetric, is_symmetric
+from hypersphere.engine.target import Target, Weight, Weights
 
 Found = tuple[Statistics, list[Target]]
 
@@ -63,7 +64,7 @@ def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Fou
     for target, (weights, _) in zip(targets, coupled, strict=True):
         for name, slope in zip(moving, slopes, strict=True):
             for view, of_turn in enumerate(weights):  # the anchors of a turn are the rows of one view
-                weight, part = of_turn.get(name), slope.rows[view]
+                weight, part = of_turn.get(name), slope.found(view)
                 whole = None if part is None else target.gradient(view)
                 if not isinstance(weight, Tensor):
                     continue
@@ -108,13 +109,15 @@ def _pooled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
     total = of_pooled[0]
     for view, (target, factor) in enumerate(zip(of_pooled, factors, strict=True)):
         assert factor is not None
-        for index, found in enumerate(target.rows):
-            if found is not None:
-                whole, found = total.rows[index], found.mul_(factor)
-                if whole is None:
-                    total.rows[index] = found
-                elif whole is not found:
-                    whole.add_(found)
+        for index in range(len(batch.rows)):
+            found, whole = target.found(index), total.found(index)
+            if found is None:
+                continue
+            found.mul_(factor)
+            if whole is None:
+                total.put(index, found)
+            elif whole is not found:
+                whole.add_(found)
         of_positives = target.positives[view].mul_(factor)
         for name, other in zip(others, of_others, strict=True):
             weight = weights[view].get(name)

@@ -19,7 +19,8 @@ from hypersphere.engine.gradients import differentiate
 from hypersphere.engine.processes import exchange, sum_over_processes, world_size
 from hypersphere.engine.slopes import itself, slopes_of
 from hypersphere.engine.sums import log_sums_of
-from hypersphere.engine.sweep import Plan, Target, Weights
+from hypersphere.engine.sweep import Plan
+from hypersphere.engine.target import Target, Weights
 
 CACHED_ROWS = 256
 
@@ -66,10 +67,11 @@ def _raw(
     plan: Plan, batch: Batch, target: Target, inverse: list[Tensor], like: list[Tensor | None]
 ) -> list[Tensor | None]:
     """Gradients of this process's raw rows, times the processes whose mean DDP takes afterwards."""
-    sum_over_processes([rows for rows in target.rows if rows is not None], batch.share)
+    indices = range(len(batch.rows))
+    sum_over_processes([rows for index in indices if (rows := target.found(index)) is not None], batch.share)
     found: list[Tensor | None] = []
     for index, z in enumerate(like):
-        rows = target.gradient(index)
+        rows = None if z is None else target.take(index)
         if rows is None or z is None:
             found.append(None)
             continue
@@ -82,7 +84,6 @@ def _raw(
                 (slope,) = torch.autograd.grad(plan.objective.rows(leaf), leaf, slope)
         # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
         found.append(slope * len(share.sizes) if len(share.sizes) > 1 else slope)
-        target.like[index] = target.rows[index] = None
     return found
 
 

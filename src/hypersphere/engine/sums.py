@@ -19,7 +19,8 @@ from hypersphere.engine.contract import Anchors, Evaluable, Read, Statistics
 from hypersphere.engine.slopes import slopes_of
 
 if TYPE_CHECKING:
-    from hypersphere.engine.sweep import Plan, Target
+    from hypersphere.engine.sweep import Plan
+    from hypersphere.engine.target import Target
 
 # Up to this scale exponentials of scaled cosines, and sums of very many, stay far from the ends of float32.
 LARGEST_SCALE = 40.0
@@ -132,12 +133,12 @@ def _accumulate(
     moves = row == turn.anchor or not plan.objective.one_sided
     rows, weight = turn.batch.rows[row][block], (weight * sums.number).unsqueeze(1)
     for part, place in turn.parts(columns):
-        anchors = target.gradient(row) if moves else None
-        if anchors is not None or sums.learned:
+        if sums.learned:  # Σ_j w_ij s_ij = x_i · Σ_j w_ij y_j
             slope = torch.mm(powers[:, place], turn.batch.rows[part]).mul_(weight)
-            if anchors is not None:
+            target.add_to_parameters(sums.slopes((slope * rows).sum() / sums.number, plan.parameters))
+            if moves and (anchors := target.gradient(row)) is not None:
                 anchors[block] += slope
-            if sums.learned:  # Σ_j w_ij s_ij = x_i · Σ_j w_ij y_j
-                target.add_to_parameters(sums.slopes((slope * rows).sum() / sums.number, plan.parameters))
+        elif moves:
+            target.add_product(row, block, powers[:, place], turn.batch.rows[part], weight)
         if not plan.objective.one_sided:
-            target.add_product(part, powers[:, place].T, rows * weight)
+            target.add_product(part, slice(0, place.stop - place.start), powers[:, place].T, rows * weight)

@@ -24,61 +24,14 @@ from hypersphere.engine.processes import exchange, gather_rows
 from hypersphere.engine.reduce import finish
 from hypersphere.engine.slopes import slopes_of
 from hypersphere.engine.sums import LogSums, log_sums_of, sweep_sums
+from hypersphere.engine.target import Target, Weights
 
 # A block is large enough for matrix products to run at full speed, a strip for what a step of Python costs and small
 # enough to stay in cache, or nearly.
 BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**24, 2**21, (512, 2048)
 
-# How much the anchors count in a total: all the same, each its own, or as their statistic says.
-Weight = float | Tensor | Callable[[Tensor], Tensor]
-Weights = dict[str, Weight]
 Key = tuple[int, int]  # of a target and a matrix
 T = TypeVar("T")
-
-
-@dataclass
-class Target:
-    """One number to differentiate: how much each statistic counts in it, and its gradients so far."""
-
-    weights: list[Weights]  # by turn
-    like: list[Tensor | None]  # the rows of the whole batch; None: no gradient wanted
-    rows: list[Tensor | None]  # their gradients; None: nothing so far
-    positives: list[Tensor]  # by turn: gradients of the positive similarities of this process's anchors
-    parameters: list[Tensor] = field(default_factory=list)
-
-    def gradient(self, index: int) -> Tensor | None:
-        """That of z1, z2 or the negatives, to be added to; None: not wanted."""
-        like = self.like[index]
-        if self.rows[index] is None and like is not None:
-            self.rows[index] = torch.zeros_like(like)
-        return self.rows[index]
-
-    def add_product(self, index: int, left: Tensor, right: Tensor) -> None:
-        """Adds a matrix product to that of all rows, if it is wanted."""
-        known = self.rows[index]
-        if known is not None:
-            known.addmm_(left, right)
-        elif self.like[index] is not None:
-            self.rows[index] = torch.mm(left, right)
-
-    def weighed(self, statistics: Statistics, turn: int, strip: slice) -> list[tuple[Tensor, Tensor]]:
-        """The statistics of a strip that move, and how much each of its anchors counts in them."""
-        return [
-            (statistics[name], _weight_of(statistics[name], weight, strip))
-            for name, weight in self.weights[turn].items()
-            if statistics[name].requires_grad
-        ]
-
-    def add_to_parameters(self, slopes: list[Tensor | None]) -> None:
-        for gradient, slope in zip(self.parameters, slopes, strict=True):
-            if slope is not None:
-                gradient += slope
-
-
-def _weight_of(statistic: Tensor, weight: Weight, strip: slice) -> Tensor:
-    if isinstance(weight, Tensor):
-        return weight[strip]
-    return weight(statistic.detach()) if callable(weight) else torch.full_like(statistic, weight)
 
 
 @dataclass
@@ -101,7 +54,7 @@ class Plan:
         like = [h if need else None for h, need in zip_longest(batch.rows, needs)]
         positives = [batch.rows[0].new_zeros(batch.share.size) for _ in turns(self.objective, batch)]
         exact = [torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32)) for p in self.parameters]
-        target = Target(weights, like, [None] * len(like), positives, exact)
+        target = Target(weights, like, positives, exact)
         if len(batch.share.sizes) > 1:  # all processes must have the same to sum up
             for index in range(len(like)):
                 target.gradient(index)
@@ -236,13 +189,12 @@ class Plan:
         row, columns = turn.sources(self.objective.reads[matrix])
         rows, plain = weighed(self.objective, turn.batch.rows[row][block]), self.objective.metric(slope) is None
         for part, place in turn.parts(columns):
-            anchors = target.gradient(row)
-            if anchors is not None and plain:
-                anchors[block].addmm_(slope[:, place], turn.batch.rows[part])
-            elif anchors is not None:
+            if plain:
+                target.add_product(row, block, slope[:, place], turn.batch.rows[part])
+            elif (anchors := target.gradient(row)) is not None:
                 anchors[block] += weighed(self.objective, slope[:, place] @ turn.batch.rows[part])
             if not self.objective.one_sided:
-                target.add_product(part, slope[:, place].T, rows)
+                target.add_product(part, slice(0, place.stop - place.start), slope[:, place].T, rows)
 
     def _accumulate_few(self, turn: Turn, block: slice, target: Target, matrix: int, few: list[Few]) -> None:
         """The same for a ∂L/∂S that is 0 but at a few places."""

@@ -18,7 +18,8 @@ from hypersphere.engine.blocks import slices, strips_in_cache
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.slopes import itself, slopes_of
 from hypersphere.engine.sums import LogSums, scaled_similarities
-from hypersphere.engine.sweep import Plan, Target
+from hypersphere.engine.sweep import Plan
+from hypersphere.engine.target import Target
 
 
 def is_symmetric(objective: Evaluable, batch: Batch) -> bool:
@@ -86,7 +87,8 @@ def differentiate_symmetric(
     if weights:
         _carry(batch, sums, tiles, memory, weights, target)
     if weights and sums.learned:  # every pair has moved both of its rows
-        along = [(slope * h).sum() for slope, h in zip(target.rows, batch.rows, strict=False) if slope is not None]
+        moved = [(target.found(index), h) for index, h in enumerate(batch.rows)]
+        along = [(slope * h).sum() for slope, h in moved if slope is not None]
         target.add_to_parameters(sums.slopes(torch.stack(along).sum() / (2 * sums.number), plan.parameters))
     for view, slope in enumerate(slopes[:2]):  # of an objective that looks at the rows themselves
         gradient = None if slope is None else target.gradient(view)
@@ -137,15 +139,14 @@ def _carry(
     """Adds (weight_i + weight_j) exp(scale · s_ij) times either row to the gradient of the other."""
     none = memory.new_zeros(batch.size)
     for tile in tiles:
-        first, second = target.gradient(tile.view), target.gradient(tile.other)
-        if first is None and second is None:
+        if target.like[tile.view] is None and target.like[tile.other] is None:
             continue
         powers = tile.fill(batch, sums, memory)
         of_rows = weights.get(tile.view, none)[tile.rows].unsqueeze(1)
         of_columns = weights.get(tile.other, none)[tile.columns]
         for strip in strips_in_cache(powers):
             powers[strip].exp_().mul_(of_rows[strip] + of_columns)
-        if first is not None:
-            first[tile.rows].addmm_(powers, batch.rows[tile.other][tile.columns])
-        if second is not None and tile.shared < powers.shape[1]:
-            second[tile.columns][tile.shared :].addmm_(powers[:, tile.shared :].T, batch.rows[tile.view][tile.rows])
+        target.add_product(tile.view, tile.rows, powers, batch.rows[tile.other][tile.columns])
+        if tile.shared < powers.shape[1]:
+            rest = slice(tile.columns.start + tile.shared, tile.columns.stop)
+            target.add_product(tile.other, rest, powers[:, tile.shared :].T, batch.rows[tile.view][tile.rows])
