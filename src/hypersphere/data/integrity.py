@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from pathlib import Path
+
+from hypersphere.names import nearest
 
 _WORD = re.compile(r"[^\W\d_]+")
 # Words that carry grammar, not meaning: about a fifth of running English and a tenth of its headlines. Left out are
@@ -81,6 +82,6 @@ def known_name(name: str, allowed: Iterable[str], what: str) -> None:
     """Refuses a name that is not among ``allowed``, with the nearest that is."""
     names = list(allowed)
     if name not in names:
-        near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.3)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        near = nearest(name, names, alike=0.3)
+        hint = f"did you mean {near!r}? " if near else ""
         raise ValueError(f"There is no {what} {name!r}; {hint}there are {', '.join(names)}.")

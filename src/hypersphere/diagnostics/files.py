@@ -7,7 +7,6 @@ Nothing is ever unpickled: an .npy or .npz with Python objects is refused.
 
 from __future__ import annotations
 
-import difflib
 import re
 import shutil
 import tempfile
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from hypersphere.names import nearest
 
 SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
 RUN_FILE = "embeddings.safetensors"  # what a run leaves in its folder: z1, and z2 where there are two views
@@ -74,8 +75,8 @@ def _load(path: Path, arrays: Sequence[str]) -> Loaded:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     if path.suffix not in SUFFIXES:
-        near = difflib.get_close_matches(path.suffix, SUFFIXES, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
+        near = nearest(path.suffix, SUFFIXES)
+        hint = f" (did you mean {near}?)" if near else ""
         raise ValueError(f"embeddings come as {', '.join(SUFFIXES)}, not as {path.name}{hint}")
     if path.suffix == ".npy":
         both = _numpy(path)
@@ -99,8 +100,8 @@ def _choose(path: Path, found: dict[str, Any], names: Sequence[str]) -> Loaded:
             raise ValueError(f"{path} holds {_listed(every)}: say which are the embeddings (the two views)")
     for name in names:
         if name not in found:
-            near = difflib.get_close_matches(name, every, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
+            near = nearest(name, every)
+            hint = f" (did you mean {near}?)" if near else ""
             raise ValueError(f"{path} has no {name!r}{hint}; it has {_listed(every)}")
     if len(names) > 2:
         raise ValueError(f"at most two arrays can be views of each other, not {_listed(names)}")

@@ -6,7 +6,6 @@ restores its state gets the same views again.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 
 from hypersphere.data.draws import seeded
 from hypersphere.data.extras import need
+from hypersphere.names import did_you_mean
 
 Size = int | Sequence[int]  # a square, or height and width
 IMAGENET = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
@@ -193,8 +193,7 @@ def create_augmentation(
     torch.Size([2, 1, 8, 8])
     """
     if name not in _VIEWS:
-        near = difflib.get_close_matches(str(name), _VIEWS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, _VIEWS)
         raise ValueError(f"there is no augmentation {name!r}{hint} (there are {', '.join(_VIEWS)})")
     try:
         views = _VIEWS[name](size, **options)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from itertools import pairwise
 
 from torch import nn
+
+from hypersphere.names import did_you_mean
 
 # Widths of CLOA's heads, the first for CIFAR-10, the second for CIFAR-100 (Li & Pimentel-Alarcón 2024).
 CLOA_SHAPES = {"cloa": (256, 128, 64), "cloa-cifar100": (512, 1024, 1024)}
@@ -44,9 +45,7 @@ def projection_head(
     (64, 10)
     """
     if kind not in HEADS:
-        near = difflib.get_close_matches(str(kind), HEADS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"there is no head {kind!r}{hint} (there are {', '.join(HEADS)})")
+        raise ValueError(f"there is no head {kind!r}{did_you_mean(kind, HEADS)} (there are {', '.join(HEADS)})")
     if hidden and kind != "mlp":
         raise ValueError(f"the head {kind!r} has its own widths; hidden= is for 'mlp'")
     if normalised and kind not in ("mlp", *CLOA_SHAPES):

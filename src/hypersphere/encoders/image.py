@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from hypersphere.data.extras import need
 from hypersphere.encoders.heads import dense
+from hypersphere.names import did_you_mean
 from hypersphere.report import write_whole
 
 RESNETS: dict[str, dict[str, Any]] = {
@@ -140,8 +140,7 @@ def create_image_encoder(name: str, channels: int, size: Size, **options: Any) -
     128
     """
     if name not in _ENCODERS:
-        near = difflib.get_close_matches(str(name), _ENCODERS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, _ENCODERS)
         raise ValueError(f"there is no image encoder {name!r}{hint} (there are {', '.join(_ENCODERS)})")
     for option in options:
         if option not in _OPTIONS[name]:

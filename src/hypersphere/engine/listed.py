@@ -65,22 +65,35 @@ class Once:
     """A promise that graphs are run backward at most once after they were built."""
 
     listed: list[Listed]
+    scratch: list[Tensor]  # memory of strips before, whose graphs are gone
+    used: int = 0  # so many of these
     built: bool = False
 
     def of(self, x: Tensor) -> Listed | None:
         """None: the gradient of x must be a matrix."""
         return next((each for each in self.listed if each.leaf is x), None)
 
+    def empty_like(self, x: Tensor) -> Tensor:
+        """For what is seen by nobody but the graph: the next strip has its memory again."""
+        self.used += 1
+        known = self.scratch[self.used - 1 : self.used]
+        if not known or known[0].numel() < x.numel() or (known[0].dtype, known[0].device) != (x.dtype, x.device):
+            self.scratch[self.used - 1 : self.used] = known = [x.new_empty(x.numel())]
+        return known[0][: x.numel()].view(x.shape)
+
 
 _once: ContextVar[Once | None] = ContextVar("once", default=None)
 
 
 @contextmanager
-def differentiated_once(leaves: Sequence[Tensor], once: bool = True) -> Iterator[list[Listed]]:
+def differentiated_once(
+    leaves: Sequence[Tensor], once: bool = True, scratch: list[Tensor] | None = None
+) -> Iterator[list[Listed]]:
     """A promise, if ``once``, that graphs built inside are run backward at most once afterwards, so that backward may
     reuse their memory, and that what it then lists is added to the gradients of ``leaves``. Whoever differentiates
-    inside is given gradients as always."""
-    promise = Once([Listed(leaf) for leaf in leaves])
+    inside is given gradients as always. Whoever brings ``scratch`` also promises to need no graph any more that was
+    built with it before."""
+    promise = Once([Listed(leaf) for leaf in leaves], [] if scratch is None else scratch)
     token = _once.set(promise if once else None)
     try:
         yield promise.listed

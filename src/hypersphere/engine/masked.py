@@ -135,7 +135,7 @@ def masked_sum_of(
 
 def softmax_weighted_sum(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tensor:
     """Σ_j w_ij x_ij, w being ``masked_softmax`` without gradient: (B, M) -> (B,)."""
-    powers, total, _ = _exponentials(x.detach(), mask, scale)
+    powers, total, _ = _exponentials(x.detach(), mask, scale, seen=False)
     return weighted_sum(powers, x) / total.clamp_min_(torch.finfo(x.dtype).tiny)
 
 
@@ -157,20 +157,24 @@ def _affine(x: Tensor, scale: Tensor | float, shift: Tensor | float) -> Tensor:
     if not x.is_cpu:
         return (x * scale).add_(shift)
     factor, start = (n.item() if isinstance(n, Tensor) else n for n in (scale, shift))
-    return torch.add(x.new_tensor(start), x, alpha=factor)
+    promise = current_promise()
+    return torch.add(x.new_tensor(start), x, alpha=factor, out=None if promise is None else promise.empty_like(x))
 
 
-def _exponentials(x: Tensor, mask: Tensor, scale: Tensor | float) -> tuple[Tensor, Tensor, Tensor]:
+def _exponentials(x: Tensor, mask: Tensor, scale: Tensor | float, seen: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """exp(scale · x - highest), 0 where the mask does not hold, the sum of each row, and ``highest``: (), or (B,).
 
-    The largest of each row is only looked for if one number will not do for all of them.
+    The largest of each row is only looked for if one number will not do for all of them. seen: by others than the
+    engine.
     """
-    if current_promise() is not None and x.is_cpu and x.numel():
+    promise = current_promise()
+    if promise is not None and x.is_cpu and x.numel():
         factor = scale.item() if isinstance(scale, Tensor) else scale
         least, most = (factor * float(end) for end in torch.aminmax(x[0]))
         if abs(most - least) < MODERATE:
             highest = x.new_tensor(most)
-            powers = fill(torch.add(-highest, x, alpha=factor), mask, -math.inf)
+            memory = torch.empty_like(x) if seen else promise.empty_like(x)
+            powers = fill(torch.add(-highest, x, alpha=factor, out=memory), mask, -math.inf)
             total = x.new_empty(len(x))
             for part in strips_in_cache(x):
                 torch.sum(powers[part].exp_(), dim=1, out=total[part])
@@ -321,7 +325,7 @@ class _MaskedLogSumExp(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, mask: Tensor, scale: Tensor | float) -> Tensor:
-        powers, total, highest = _exponentials(x, mask, scale)
+        powers, total, highest = _exponentials(x, mask, scale, seen=False)
         _remember_promise(ctx, x)
         ctx.scale = None if isinstance(scale, Tensor) else scale
         ctx.save_for_backward(x, mask, powers, total, *([scale] if isinstance(scale, Tensor) else []))

@@ -81,7 +81,7 @@ class Plan:
             strip = slice(batch.share.start, batch.share.start + min(1, batch.share.size))
             strips = [batch.rows[0].new_empty(strip.stop - strip.start, turn.columns(r)) for r in self.objective.reads]
             self._products(turn, strip, strips)
-            statistics, leaves, _ = self._graph(turn, strip, strips, context, grad=True, once=False)
+            statistics, leaves, _ = self._graph(turn, strip, strips, context, grad=True, once=False, scratch=[])
             for name, value in statistics.items():
                 if value.requires_grad:
                     slopes = slopes_of([(value, torch.ones_like(value))], [*leaves[:2], *leaves[3:]], retain=True)
@@ -107,6 +107,7 @@ class Plan:
         found: Statistics = {}
         buffers = [batch.rows[0].new_empty(min(block_rows, batch.share.size), width) for width in columns]
         copies: dict[Key, Tensor] = {}
+        scratch: list[Tensor] = []
         start, stop = batch.share.start, batch.share.start + batch.share.size
         for block in slices(start, stop, block_rows):
             matrices = [buffer[: block.stop - block.start] for buffer in buffers]
@@ -115,7 +116,7 @@ class Plan:
             for strip in slices(block.start, block.stop, strip_rows):
                 inside = slice(strip.start - block.start, strip.stop - block.start)
                 strips = [matrix[inside] for matrix in matrices]
-                out, leaves, listed = self._graph(turn, strip, strips, context, bool(active), once)
+                out, leaves, listed = self._graph(turn, strip, strips, context, bool(active), once, scratch)
                 local = slice(strip.start - start, strip.stop - start)
                 for name, value in out.items():
                     # Copied out: it may be a view of the block, and small tensors that stay would scatter the heap.
@@ -156,7 +157,14 @@ class Plan:
                 torch.mm(rows, turn.batch.rows[part].T, out=matrix[:, place])
 
     def _graph(
-        self, turn: Turn, strip: slice, strips: list[Tensor], context: Any, grad: bool, once: bool
+        self,
+        turn: Turn,
+        strip: slice,
+        strips: list[Tensor],
+        context: Any,
+        grad: bool,
+        once: bool,
+        scratch: list[Tensor],
     ) -> tuple[Statistics, list[Tensor], list[Listed]]:
         with torch.set_grad_enabled(grad):
             x, y = (turn.batch.rows[view][strip].detach() for view in (turn.anchor, turn.other))
@@ -171,7 +179,7 @@ class Plan:
                 ]
                 leaves = [leaf.requires_grad_(moves) for leaf, moves in zip(leaves, moving, strict=True)]
             anchors = turn.anchors(self.objective, strip, x, y, leaves[3:], context, positive)
-            with differentiated_once(leaves[3:], once) as listed:
+            with differentiated_once(leaves[3:], once, scratch) as listed:
                 return self.objective.block(anchors), leaves, listed
 
     def keep(

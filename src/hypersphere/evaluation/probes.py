@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import inspect
 import json
@@ -24,6 +23,7 @@ from hypersphere.evaluation.features import embed
 from hypersphere.evaluation.finetune import finetune
 from hypersphere.evaluation.frozen import linear_probe, mlp_probe
 from hypersphere.evaluation.knn import knn_probe
+from hypersphere.names import did_you_mean
 from hypersphere.objectives.anchors import AnchorRegression
 from hypersphere.objectives.registry import as_objective
 from hypersphere.report import write_whole
@@ -234,9 +234,7 @@ class _Kept:
 
 def _check(probe: str, labels: Sequence[float], seeds: int) -> None:
     if probe not in PROBES:
-        near = difflib.get_close_matches(str(probe), PROBES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"there is no probe {probe!r}{hint} (there are {', '.join(PROBES)})")
+        raise ValueError(f"there is no probe {probe!r}{did_you_mean(probe, PROBES)} (there are {', '.join(PROBES)})")
     if not labels or not all(0 < share <= 1 for share in labels):
         raise ValueError(f"labels must be shares above 0 and at most 1, not {list(labels)}")
     if seeds < 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import typing
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from hypersphere.names import did_you_mean
+from hypersphere.names import did_you_mean, nearest
 from hypersphere.training.recipe import Recipe
 
 # A bare value for a section means its first word: objective=met, encoder=resnet18.
@@ -116,8 +115,9 @@ def _sentence(error: Any) -> str:
     key = ".".join(place)
     if error["type"] == "extra_forbidden":
         known = _known(place[:-1])
-        near = difflib.get_close_matches(place[-1], known, n=1, cutoff=0.5) or _elsewhere(place[-1])
-        hint = f"; did you mean {'.'.join([*place[:-1], near[0]]) if near[0] in known else near[0]}?" if near else ""
+        near = nearest(place[-1], known, alike=0.5)
+        whole = ".".join([*place[:-1], near]) if near else _elsewhere(place[-1])
+        hint = f"; did you mean {whole}?" if whole else ""
         return f"the recipe has no key {key}{hint} ({'.'.join(place[:-1]) or 'it'} takes {', '.join(known)})"
     if error["type"] == "missing":
         return f"the recipe needs {key}"
@@ -137,12 +137,12 @@ def _known(place: list[str]) -> list[str]:
     return list(model.model_fields)
 
 
-def _elsewhere(word: str) -> list[str]:
+def _elsewhere(word: str) -> str | None:
     """The key as another section has it: lr is optimizer.lr."""
     for section, field in Recipe.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
-            near = difflib.get_close_matches(word, kind.model_fields, n=1, cutoff=0.8)
+            near = nearest(word, kind.model_fields, alike=0.8)
             if near:
-                return [f"{section}.{near[0]}"]
-    return []
+                return f"{section}.{near}"
+    return None
