@@ -245,3 +245,31 @@ def test_numbers_that_depend_on_each_other_are_differentiated_once_each() -> Non
     found = torch.autograd.grad(masked_sum_of(SOFTPLUS, x, mask, scale, -0.5 * scale).sum(), scale, create_graph=True)
     expected = torch.autograd.grad(torch.nn.functional.softplus(scale * (x - 0.5)).sum(), scale)
     torch.testing.assert_close(found[0], expected[0])
+
+
+def test_strips_share_memory_that_nobody_sees() -> None:
+    """Of two strips with the same scratch, each with three reductions and a matrix that the formula keeps."""
+    scratch: list[torch.Tensor] = []
+    kept, places = [], []
+    for rows in (5, 3):
+        strip, mask = torch.randn(rows, 7), torch.rand(rows, 7) < 0.8
+        mask[:, 0] = True
+        leaf, plain = strip.clone().requires_grad_(), strip.clone().requires_grad_()
+        with differentiated_once([leaf], scratch=scratch) as (listed,):
+            share = masked_softmax(leaf.detach(), mask, 3.0)
+            kept.append((share, share.clone()))
+            value = masked_logsumexp(leaf, mask, 2.0) * masked_logsumexp(leaf, mask, 5.0)
+            value = value + masked_sum_of(SOFTPLUS, leaf, mask, 4.0, 1.0)
+        (slope,) = torch.autograd.grad(value.sum(), leaf, allow_unused=True)
+        found = torch.zeros_like(strip) if slope is None else slope.clone()
+        for each in listed.scaled:
+            each.write_to(found, add=True)
+        hidden = torch.where(mask, plain, -torch.inf)
+        expected = (2 * hidden).logsumexp(dim=1) * (5 * hidden).logsumexp(dim=1)
+        expected = expected + torch.where(mask, torch.nn.functional.softplus(4 * plain + 1), 0).sum(dim=1)
+        torch.testing.assert_close(value, expected)
+        torch.testing.assert_close(found, *torch.autograd.grad(expected.sum(), plain))
+        places.append([memory.data_ptr() for memory in scratch])
+    assert len(places[0]) == 3 and places[0] == places[1]
+    for share, copy in kept:
+        assert torch.equal(share, copy)

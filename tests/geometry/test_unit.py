@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hypersphere.geometry import normalize, unit
+from hypersphere.geometry import normalize, require_finite, unit
 
 
 def rows(seed: int, count: int = 4, dim: int = 5, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -124,3 +124,9 @@ def test_no_rows_are_no_rows() -> None:
     h, inverse = normalize(torch.empty(0, 3))
     assert h.shape == (0, 3)
     assert inverse.shape == (0, 1)
+
+
+def test_finite_rows_may_be_too_large_to_add_up() -> None:
+    require_finite(torch.full((4, 4), 3e38), "views")
+    with pytest.raises(ValueError, match="1 of 2 rows"):  # whose sum is NaN
+        require_finite(torch.tensor([[1.0, 2.0], [torch.inf, -torch.inf]]), "views")
