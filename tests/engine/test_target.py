@@ -29,7 +29,7 @@ def garbage(like: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
 @pytest.mark.parametrize("heavy", [False, True], ids=["plain", "weighed"])
-def test_the_sum_of_products(order, heavy, monkeypatch):
+def test_the_sum_of_products(order: list[tuple[int, int]], heavy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     like, expected = torch.zeros(SIZE, DIM, dtype=torch.float64), torch.zeros(SIZE, DIM, dtype=torch.float64)
     monkeypatch.setattr(torch, "empty_like", garbage)
     target = Target([], [None, like], [], [])
@@ -50,9 +50,10 @@ def test_the_sum_of_products(order, heavy, monkeypatch):
     assert target.take(1) is gradient and target.gradient(1) is None
 
 
-def test_what_was_put_is_added_to():
+def test_what_was_put_is_added_to() -> None:
     like = torch.zeros(2, 1)
     target = Target([], [like], [], [])
     target.put(0, torch.tensor([[1.0], [2.0]]))
     target.add_product(0, slice(0, 1), torch.ones(1, 1), torch.ones(1, 1))
-    assert target.take(0).tolist() == [[2.0], [2.0]]
+    taken = target.take(0)
+    assert taken is not None and taken.tolist() == [[2.0], [2.0]]
