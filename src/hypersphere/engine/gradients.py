@@ -64,12 +64,16 @@ def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Fou
     for target, (weights, _) in zip(targets, coupled, strict=True):
         for name, slope in zip(moving, slopes, strict=True):
             for view, of_turn in enumerate(weights):  # the anchors of a turn are the rows of one view
-                weight, part = of_turn.get(name), slope.found(view)
-                whole = None if part is None else target.gradient(view)
+                weight, part, whole = of_turn.get(name), slope.found(view), target.found(view)
                 if not isinstance(weight, Tensor):
                     continue
                 target.positives[view].addcmul_(slope.positives[view], weight)
-                if whole is not None and part is not None:
+                if part is None:
+                    continue
+                if whole is None and target is targets[-1]:  # nobody else needs it
+                    batch.share.own(part).mul_(weight.unsqueeze(1))
+                    target.put(view, part)
+                elif (whole := target.gradient(view)) is not None:
                     batch.share.own(whole).addcmul_(batch.share.own(part), weight.unsqueeze(1))
     return values, targets
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Turn, positives
-from hypersphere.engine.blocks import slices, strips_in_cache
+from hypersphere.engine.blocks import Pieces, slices, strips_in_cache
 from hypersphere.engine.contract import Anchors, Evaluable, Read, Statistics
 from hypersphere.engine.slopes import slopes_of
 
@@ -68,18 +68,16 @@ def scaled_similarities(rows: Tensor, keys: list[Tensor], sums: LogSums, out: Te
         torch.addmm(place, rows, part.T, beta=0, alpha=sums.number, out=place)
 
 
-def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[Target]) -> Statistics:
+def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[Target], pieces: Pieces) -> Statistics:
     """One visit to all anchors of a turn: their statistics; adds to the targets' gradients."""
     batch, objective = turn.batch, plan.objective
     active = [target for target in targets if target.weights[index]]
     context = objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
-    columns = [turn.columns(read) for read in objective.reads]
-    block_rows, _ = plan.rows(columns, 1)
-    buffers = [batch.rows[0].new_empty(min(block_rows, batch.share.size), width) for width in columns]
+    columns = turn.columns(objective.reads[0])
     start, stop = batch.share.start, batch.share.start + batch.share.size
     found: Statistics = {}
-    for block in slices(start, stop, block_rows):
-        powers = [buffer[: block.stop - block.start] for buffer in buffers]
+    for block in slices(start, stop, pieces.rows):
+        powers = [matrix[: block.stop - block.start] for matrix in pieces.matrices]
         found_in = [
             _totals(turn, read, block, matrix, sums) for read, matrix in zip(objective.reads, powers, strict=True)
         ]
@@ -88,7 +86,7 @@ def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[
         across = objective.reads[0] in ("cross", "both")  # there the anchor's own instance is its positive
         positive = found_in[0][1] if across else positives(objective, x, y)
         leaves = [x, y, positive, *(total.log() for total in totals)]
-        number = torch.full((len(x),), columns[0] - turn.own_columns(columns[0]), device=x.device)
+        number = torch.full((len(x),), columns - turn.own_columns(columns), device=x.device)
         with torch.set_grad_enabled(bool(active)):
             moving = [True, objective.positives_move, True, *(True for _ in totals)]
             leaves = [leaf.requires_grad_(moves and bool(active)) for leaf, moves in zip(leaves, moving, strict=True)]

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Batch, Turn, positives, turns, weighed
-from hypersphere.engine.blocks import slices
+from hypersphere.engine.blocks import Pieces, block_memory, matrices_in, sizes, slices
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.listed import BlockSlope, Few, Listed, differentiated_once
 from hypersphere.engine.processes import exchange, gather_rows
@@ -25,10 +25,6 @@ from hypersphere.engine.reduce import finish
 from hypersphere.engine.slopes import slopes_of
 from hypersphere.engine.sums import LogSums, log_sums_of, sweep_sums
 from hypersphere.engine.target import Target, Weights
-
-# A block is large enough for matrix products to run at full speed, a strip for what a step of Python costs and small
-# enough to stay in cache, or nearly.
-BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**24, 2**21, (512, 2048)
 
 Key = tuple[int, int]  # of a target and a matrix
 T = TypeVar("T")
@@ -67,7 +63,14 @@ class Plan:
         """
         once = len(targets) < 2 if once is None else once
         order = list(enumerate(turns(self.objective, batch)))
-        return together(batch, lambda: [self._sweep_turn(turn, index, targets, once) for index, turn in order])
+        columns = [order[0][1].columns(read) for read in self.objective.reads]
+        rows, strip = self.rows(columns, 1 if once or self.sums is not None else len(targets))
+        held = min(rows, batch.share.size)
+        with block_memory(batch.rows[0], held * sum(columns)) as memory:
+            pieces = Pieces(rows, strip, matrices_in(memory, held, columns))
+            return together(
+                batch, lambda: [self._sweep_turn(turn, index, targets, once, pieces) for index, turn in order]
+            )
 
     def moving_statistics(self, batch: Batch) -> dict[str, bool]:
         """The statistics that carry a gradient, and whether through anything but the positives: found out on one
@@ -96,24 +99,21 @@ class Plan:
         found = finish(self.objective, statistics)
         return found if self.parts else {"loss": found["loss"]}
 
-    def _sweep_turn(self, turn: Turn, index: int, targets: list[Target], once: bool) -> Statistics:
+    def _sweep_turn(self, turn: Turn, index: int, targets: list[Target], once: bool, pieces: Pieces) -> Statistics:
         if self.sums is not None:
-            return sweep_sums(self, self.sums, turn, index, targets)
+            return sweep_sums(self, self.sums, turn, index, targets, pieces)
         batch, objective = turn.batch, self.objective
         active = [target for target in targets if target.weights[index]]
         context = objective.prepare(batch.rows[turn.anchor], batch.rows[turn.other])
-        columns = [turn.columns(read) for read in objective.reads]
-        block_rows, strip_rows = self.rows(columns, 1 if once else len(targets))
         found: Statistics = {}
-        buffers = [batch.rows[0].new_empty(min(block_rows, batch.share.size), width) for width in columns]
         copies: dict[Key, Tensor] = {}
         scratch: list[Tensor] = []
         start, stop = batch.share.start, batch.share.start + batch.share.size
-        for block in slices(start, stop, block_rows):
-            matrices = [buffer[: block.stop - block.start] for buffer in buffers]
+        for block in slices(start, stop, pieces.rows):
+            matrices = [matrix[: block.stop - block.start] for matrix in pieces.matrices]
             self._products(turn, block, matrices)
             slopes_in: dict[Key, BlockSlope] = {}
-            for strip in slices(block.start, block.stop, strip_rows):
+            for strip in slices(block.start, block.stop, pieces.strip):
                 inside = slice(strip.start - block.start, strip.stop - block.start)
                 strips = [matrix[inside] for matrix in matrices]
                 out, leaves, listed = self._graph(turn, strip, strips, context, bool(active), once, scratch)
@@ -141,13 +141,9 @@ class Plan:
                     self._accumulate_few(turn, block, active[number], place, of_block.few)
         return found
 
-    def rows(self, columns: list[int], copies: int) -> tuple[int, int]:
+    def rows(self, columns: list[int], copies: int = 1) -> tuple[int, int]:
         """Rows of a block, of all of whose matrices there are so many copies in memory, and of a strip."""
-        if self.block_rows:
-            return self.block_rows, self.block_rows
-        strip = max(1, STRIP_ELEMENTS // max(1, sum(columns)))
-        few, many = BLOCK_ROWS
-        return max(few, min(many, BLOCK_ELEMENTS // max(copies * sum(columns), 1))), strip
+        return (self.block_rows, self.block_rows) if self.block_rows else sizes(columns, copies)
 
     def _products(self, turn: Turn, block: slice, matrices: list[Tensor]) -> None:
         for read, matrix in zip(self.objective.reads, matrices, strict=True):

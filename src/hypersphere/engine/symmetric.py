@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Batch, positives, turns
-from hypersphere.engine.blocks import slices, strips_in_cache
+from hypersphere.engine.blocks import block_memory, slices, strips_in_cache
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.slopes import itself, slopes_of
 from hypersphere.engine.sums import LogSums, scaled_similarities
@@ -65,9 +65,14 @@ def differentiate_symmetric(
     plan: Plan, sums: LogSums, batch: Batch, needs: tuple[bool, ...]
 ) -> tuple[Statistics, list[Target]]:
     """The loss and its gradients."""
-    block_rows, _ = plan.rows([batch.size], 1)
-    memory = batch.rows[0].new_empty(min(block_rows, batch.size) * batch.size)
-    tiles = list(_tiles(plan.objective, batch, block_rows))
+    rows, _ = plan.rows([batch.size])
+    with block_memory(batch.rows[0], min(rows, batch.size) * batch.size) as memory:
+        return _differentiate(plan, sums, batch, needs, list(_tiles(plan.objective, batch, rows)), memory)
+
+
+def _differentiate(
+    plan: Plan, sums: LogSums, batch: Batch, needs: tuple[bool, ...], tiles: list[Tile], memory: Tensor
+) -> tuple[Statistics, list[Target]]:
     totals = _totals(batch, sums, tiles, memory)
     leaves = {view: total.log().requires_grad_() for view, total in totals.items()}
     rows = [h.detach().requires_grad_() for h in batch.rows[:2]]
