@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from hypersphere.objectives import create_objective, list_objectives
+from hypersphere.studies.benchmark import by_hand
 from hypersphere.studies.benchmark.cases import CLASSES, NAMED, Case, cases, inputs
 from hypersphere.studies.benchmark.engine import main
 from hypersphere.studies.benchmark.limits import Work, blocked, elementwise, whole, work
@@ -28,6 +29,20 @@ def test_plain_form_has_the_value_and_the_gradient_of_the_objective(case: Case) 
         found.append([value.detach(), *torch.autograd.grad(value, [a, b, *objective.parameters()])])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, check_dtype=False)
+
+
+@pytest.mark.parametrize(("size", "rows"), [(9, 2048), (200, 64), (3, 2)])
+def test_the_form_by_hand_has_the_value_and_the_gradient_of_the_objective(
+    size: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_hand, "BLOCK_ROWS", rows)
+    objective = create_objective("infonce")
+    z1, z2, _ = inputs(size, 5)
+    form = by_hand.InfoNCEByHand(size)
+    value = objective(z1, z2)
+    expected = [value.detach(), *torch.autograd.grad(value, [z1, z2])]
+    for _ in range(2):  # its memory is not fresh any more
+        torch.testing.assert_close(list(form(z1, z2)), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_every_registered_objective_is_measured() -> None:

@@ -21,6 +21,7 @@ from torch import Tensor
 from hypersphere.report import write_whole
 from hypersphere.studies.arguments import Arguments, whole_number
 from hypersphere.studies.benchmark import plain
+from hypersphere.studies.benchmark.by_hand import InfoNCEByHand
 from hypersphere.studies.benchmark.cases import OURS, PLAIN, Case, cases, chosen, inputs, step
 from hypersphere.studies.benchmark.engine_page import page
 from hypersphere.studies.benchmark.limits import Work, blocked, elementwise, whole, work
@@ -95,6 +96,20 @@ def without_gradient(size: int, dim: int, repeats: int) -> Result:
     return {"seconds": seconds, "limit": limit, "to_limit": seconds["ours"] / limit}
 
 
+def by_hand(size: int, dim: int, repeats: int) -> Result:
+    """InfoNCE beside a form of it that can do nothing else, and beside the plain form."""
+    objective = Case("infonce", "infonce").create(dim)
+    z1, z2, labels = inputs(size, dim)
+    form = InfoNCEByHand(size)
+    actions = {
+        "by_hand": lambda: form(z1, z2),
+        "ours": lambda: step(objective, z1, z2, labels),
+        "plain": lambda: step(lambda a, b, y: plain.infonce(a, b), z1, z2, labels),
+    }
+    seconds = fastest(in_turns(actions, repeats))
+    return {"seconds": seconds, "to_by_hand": seconds["ours"] / seconds["by_hand"], **ratios(seconds)}
+
+
 def small_batch(size: int, dim: int, repeats: int) -> Result:
     """InfoNCE where overhead is all there is, beside normalise, multiply, cross_entropy."""
     objective = Case("infonce", "infonce").create(dim)
@@ -154,7 +169,8 @@ def main(arguments: Sequence[str] | None = None, results: Path | None = None) ->
         say(f"{number}/{len(wanted)} {case.label}")
         found["objectives"].append(objective_result(case, options.size, options.dim, options.repeats))
     if any(case.label == "infonce" for case in wanted):
-        say("value without gradient; small batch")
+        say("by hand; value without gradient; small batch")
+        found["by_hand"] = by_hand(options.size, options.dim, options.repeats)
         found["without_gradient"] = without_gradient(options.size, options.dim, options.repeats)
         found["small_batch"] = small_batch(min(128, options.size), options.dim, 100 * options.repeats)
     if options.large:

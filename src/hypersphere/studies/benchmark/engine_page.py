@@ -54,6 +54,14 @@ def page(found: Result) -> str:
     ]
     if found["objectives"]:
         parts += [objectives_table(found["objectives"]), notes(found["objectives"])]
+    if "by_hand" in found:
+        row = found["by_hand"]
+        times = row["seconds"]
+        parts.append(
+            f"**By hand** (infonce): {seconds(times['ours'])}, {row['to_by_hand']:.2f} of a form with its gradients by "
+            f"formula that can do nothing else ({seconds(times['by_hand'])}); the plain form of the same rounds takes "
+            f"{times['plain'] / times['ours']:.2f} times ours, {times['plain'] / times['by_hand']:.2f} times that form."
+        )
     if "without_gradient" in found:
         row = found["without_gradient"]
         parts.append(
