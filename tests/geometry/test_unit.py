@@ -130,3 +130,11 @@ def test_finite_rows_may_be_too_large_to_add_up() -> None:
     require_finite(torch.full((4, 4), 3e38), "views")
     with pytest.raises(ValueError, match="1 of 2 rows"):  # whose sum is NaN
         require_finite(torch.tensor([[1.0, 2.0], [torch.inf, -torch.inf]]), "views")
+
+
+def test_it_can_be_differentiated_in_every_way() -> None:
+    z = rows(3).requires_grad_()
+    assert torch.autograd.gradcheck(unit, (z,), check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(unit, (z,), check_batched_grad=True)
+    whole = torch.func.hessian(lambda x: (unit(x) ** 3).sum())(z.detach())
+    torch.testing.assert_close(whole, whole.permute(2, 3, 0, 1))

@@ -61,16 +61,16 @@ class Plan:
 
         once: no operation on the matrices serves two targets; if not said, that is so if there is one.
         """
-        once = len(targets) < 2 if once is None else once
-        order = list(enumerate(turns(self.objective, batch)))
-        columns = [order[0][1].columns(read) for read in self.objective.reads]
+        return together(batch, lambda: self._sweep(batch, targets, len(targets) < 2 if once is None else once))
+
+    def _sweep(self, batch: Batch, targets: list[Target], once: bool) -> list[Statistics]:
+        order = turns(self.objective, batch)
+        columns = [order[0].columns(read) for read in self.objective.reads]  # as many at every turn
         rows, strip = self.rows(columns, 1 if once or self.sums is not None else len(targets))
         held = min(rows, batch.share.size)
         with block_memory(batch.rows[0], held * sum(columns)) as memory:
             pieces = Pieces(rows, strip, matrices_in(memory, held, columns))
-            return together(
-                batch, lambda: [self._sweep_turn(turn, index, targets, once, pieces) for index, turn in order]
-            )
+            return [self._sweep_turn(turn, index, targets, once, pieces) for index, turn in enumerate(order)]
 
     def moving_statistics(self, batch: Batch) -> dict[str, bool]:
         """The statistics that carry a gradient, and whether through anything but the positives: found out on one
