@@ -10,7 +10,7 @@ import pytest
 
 from hypersphere.studies.benchmark import run
 from hypersphere.studies.benchmark.cases import find_case
-from hypersphere.studies.benchmark.cells import FAILED, MEASURED, OVER_MEMORY, OVER_TIME, Cells
+from hypersphere.studies.benchmark.cells import FAILED, MEASURED, OVER_MEMORY, OVER_TIME, Cells, ratio
 from hypersphere.studies.benchmark.process import Job, Worker, peak_bytes
 from hypersphere.studies.benchmark.run import Benchmark, Moment, Plan
 
@@ -104,6 +104,16 @@ def test_a_newcomer_is_measured_beside_ours(turns: list[Any], tmp_path: Path) ->
 def test_a_slow_cell_is_measured_once(turns: list[Any], tmp_path: Path) -> None:
     measure(plan(sizes=[64]), tmp_path, lambda job: {"seconds": 50.0, "bytes": 1})
     assert len(turns) == 3
+
+
+def test_a_slow_cell_has_a_round_in_common_with_ours(turns: list[Any], tmp_path: Path) -> None:
+    def one_slow(job: Job) -> dict[str, Any]:
+        return {"seconds": 50.0, "bytes": 1} if job.by == "plain" else quick(job)
+
+    cells = measure(plan(sizes=[64]), tmp_path, one_slow)
+    ours, slow = (cells.get("infonce", by, 64) for by in ("hypersphere", "plain"))
+    assert [by for by, _ in turns].count("plain") == 1
+    assert ratio(ours, slow) == 0.1 / 50
 
 
 def test_a_cell_beyond_a_limit_is_foreseen_and_reported(turns: list[Any], tmp_path: Path) -> None:

@@ -128,17 +128,26 @@ class Benchmark:
         while missing := [by for by in workers if warming or self._missing(self.cells.get(label, by, size))]:
             self._round += 1
             name = f"{self._began:.0f}.{self._round}"
-            for by in dict.fromkeys([*(each for each in workers if each == OURS), *missing]):  # ours beside everybody
+            order = dict.fromkeys([*(each for each in workers if each == OURS), *missing])  # ours beside everybody
+            counted = []
+            for by in order:
                 report(self._moment(label, by, size))
-                answer = workers[by].turn(self.plan.max_seconds + GRACE)
-                if "seconds" not in answer:
-                    self._drop(workers, label, by, size, answer)
-                    continue
-                cell = self.cells.get(label, by, size)
-                counts = not warming or answer["seconds"] >= WARM
-                rounds = {**cell.rounds, **({name: answer["seconds"]} if counts else {})}
-                self.cells.keep(replace(cell, rounds=rounds, bytes=answer.get("bytes", cell.bytes)))
+                if self._turn(workers, label, by, size, name, WARM if warming else 0):
+                    counted.append(by)
+            if counted and OURS in workers and OURS not in counted:  # slow ones may be content with this round
+                self._turn(workers, label, OURS, size, name, 0)
             warming = False
+
+    def _turn(self, workers: dict[str, Worker], label: str, by: str, size: int, name: str, least: float) -> bool:
+        """One turn in the round of this name; whether it counts, as it does if it takes so many seconds."""
+        answer = workers[by].turn(self.plan.max_seconds + GRACE)
+        if "seconds" not in answer:
+            self._drop(workers, label, by, size, answer)
+            return False
+        cell, counts = self.cells.get(label, by, size), bool(answer["seconds"] >= least)
+        rounds = {**cell.rounds, **({name: answer["seconds"]} if counts else {})}
+        self.cells.keep(replace(cell, rounds=rounds, bytes=answer.get("bytes", cell.bytes)))
+        return counts
 
     def _worker(self, label: str, by: str, size: int) -> Worker:
         plan = self.plan
