@@ -36,9 +36,11 @@ imports: venv
 bench: venv
 	$(BIN)/python -m benchmarks.engine --large
 
-# Half an hour or more; may be interrupted, and continues. Peers that are installed take part: pip install -e '.[peers]'.
+# Half an hour or more; may be interrupted, and continues. Peers that are installed take part: pip install -e '.[peers]',
+# and lightly once benchmarks/lightly_env/create.py has made its environment.
+LIGHTLY := $(wildcard benchmarks/lightly_env/venv/bin/python)
 bench-objectives: venv
-	$(BIN)/hypersphere benchmark objectives --out benchmarks/results/objectives
+	$(BIN)/hypersphere benchmark objectives --out benchmarks/results/objectives $(LIGHTLY:%=--lightly-python %)
 
 clean:
 	rm -rf build dist demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -18,7 +18,7 @@ import torch
 
 from hypersphere.anatomy import AngleGrid, simulate
 from hypersphere.report import write_whole
-from hypersphere.studies.arguments import Arguments, whole_number
+from hypersphere.studies.arguments import Arguments, run_command, whole_number
 
 RESULT = Path(__file__).parent / "results" / "angles.json"
 
@@ -74,4 +74,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_command(lambda: main(sys.argv[1:]))

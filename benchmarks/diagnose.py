@@ -24,7 +24,7 @@ import torch
 
 from hypersphere.diagnostics import diagnose
 from hypersphere.report import write_whole
-from hypersphere.studies.arguments import Arguments, whole_number
+from hypersphere.studies.arguments import Arguments, run_command, whole_number
 
 RESULT = Path(__file__).parent / "results" / "diagnose.json"
 FULL = (1_000_000, 768)
@@ -115,4 +115,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_command(lambda: main(sys.argv[1:]))

@@ -35,7 +35,7 @@ from hypersphere.evaluation.sentence_model import open_model
 from hypersphere.evaluation.sentences import load_tasks, sentences_of
 from hypersphere.evaluation.transfer import folds
 from hypersphere.report import write_whole
-from hypersphere.studies.arguments import Arguments, whole_number
+from hypersphere.studies.arguments import Arguments, run_command, whole_number
 
 RESULT = Path(__file__).parent / "results" / "evaluation.json"
 SAMPLE = 4  # fits of the plain loop that are timed
@@ -180,4 +180,4 @@ def summary(turns: dict[str, list[float]]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_command(lambda: main(sys.argv[1:]))

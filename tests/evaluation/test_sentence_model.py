@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from hypersphere.encoders.checkpoint import set_length
 from hypersphere.encoders.text import create_text_encoder
-from hypersphere.evaluation import sentence_model
+from hypersphere.evaluation import fingerprint
 from hypersphere.evaluation.embeddings import embed
 from hypersphere.evaluation.sentence_model import open_model
 from tests.data.senteval import sentence
@@ -193,9 +193,9 @@ def test_robertas_positions_begin_after_its_padding() -> None:
 
 def test_a_new_format_or_library_is_a_new_key(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     marks = {open_model(folder).fingerprint}
-    monkeypatch.setattr(sentence_model, "FORMAT", "another")
+    monkeypatch.setattr(fingerprint, "FORMAT", "another")
     marks.add(open_model(folder).fingerprint)
-    monkeypatch.setattr(sentence_model.metadata, "version", lambda library: f"{library} 99")
+    monkeypatch.setattr(fingerprint.metadata, "version", lambda library: f"{library} 99")
     marks.add(open_model(folder).fingerprint)
     assert len(marks) == 3
 

@@ -15,9 +15,11 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import hypersphere as hs
+from hypersphere.training.bar import Bar
 from hypersphere.training.journal import Journal, read_journal
 from hypersphere.training.loggers import LOGGERS, installed, report_to
-from hypersphere.training.monitor import Bar, Monitor, measure, undisturbed
+from hypersphere.training.monitor import Monitor, measure
+from hypersphere.training.undisturbed import undisturbed
 
 
 def views(rows: int = 12, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,7 @@ from hypersphere.studies.benchmark.cells import Cells
 from hypersphere.studies.benchmark.memory import free_memory
 from hypersphere.studies.benchmark.peers import peers_of, taking_part
 from hypersphere.studies.benchmark.run import Benchmark, Moment, Plan
-from hypersphere.studies.benchmark.timing import machine
+from hypersphere.studies.benchmark.timing import duration, machine
 
 SIZES = "64,256,1024,4096,16384,65536"
 OUT = Path("benchmark-objectives")
@@ -170,16 +170,6 @@ class Course(AbstractContextManager["Course"]):
         elif (now.objective, now.size) != self._group:
             self.screen.print(f"{now.done}/{now.cells} cells; {now.objective}, N = {now.size}; {left}")
         self._group = now.objective, now.size
-
-
-def duration(seconds: float) -> str:
-    """
-    >>> duration(4), duration(75), duration(600), duration(10000)
-    ('4 s', '1 min', '10 min', '2.8 h')
-    """
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _measure(benchmark: Benchmark, screen: Console) -> bool:

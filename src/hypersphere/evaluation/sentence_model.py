@@ -7,13 +7,9 @@ its answers are those of ``model.encode`` is tried on a few sentences first; if 
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib import metadata
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +18,10 @@ import torch
 
 from hypersphere.encoders.checkpoint import find_folder, open_sentence_model
 from hypersphere.evaluation.features import evaluating
+from hypersphere.evaluation.fingerprint import folder_fingerprint, object_fingerprint
 
-FORMAT = "2"  # of what the cache keeps and how it is computed: a new one makes all that was kept before unknown
 TOKENS_PER_BATCH = {"cpu": 1024}  # what stays in a processor's cache
 OTHER_DEVICES = 16384
-_OF_A_MODEL = (".json", ".safetensors", ".txt", ".model")  # files that decide what a folder computes
-_NOT_READ = ("onnx", "openvino", "checkpoint-")
 
 
 @dataclass
@@ -93,7 +87,7 @@ def open_model(
     """
     if isinstance(model, (str, Path)):
         folder = find_folder(model)
-        mark = _hash([*_versions(), folder_fingerprint(folder), str(pooling), str(max_length)])
+        mark = folder_fingerprint(folder, pooling, max_length)
         return SentenceModel(
             name or str(model), mark, lambda: _load(folder, pooling, max_length), _stated(folder, pooling)
         )
@@ -101,22 +95,7 @@ def open_model(
         raise TypeError(f"A model is a folder, a hub id or an object with encode, given {type(model).__name__}.")
     if pooling is not None or max_length is not None:
         raise ValueError("pooling and max_length are of a folder or hub id; set them on the object itself.")
-    return SentenceModel(name or type(model).__name__, _object_fingerprint(model), lambda: model)
-
-
-def folder_fingerprint(folder: Path) -> str:
-    """Hash of the files that decide what the model in ``folder`` computes, by their names and content."""
-    digest = hashlib.blake2b(digest_size=16)
-    files = [path for path in sorted(folder.rglob("*")) if path.suffix in _OF_A_MODEL and path.is_file()]
-    for path in files:
-        inside = path.relative_to(folder)
-        if inside.parts[0].startswith(_NOT_READ):
-            continue
-        digest.update(str(inside).encode() + b"\0")
-        with path.open("rb") as file:
-            while block := file.read(1 << 22):
-                digest.update(block)
-    return digest.hexdigest()
+    return SentenceModel(name or type(model).__name__, object_fingerprint(model), lambda: model)
 
 
 def _load(folder: Path, pooling: str | None, max_length: int | None) -> Any:
@@ -146,66 +125,6 @@ def _pooling(model: Any) -> str:
         elif found:
             found.append(type(module).__name__.lower())
     return ", then ".join(found) or "the model's own"
-
-
-def _versions() -> Iterator[str]:
-    """The format of the cache, and the libraries that turn weights and texts into numbers."""
-    yield FORMAT
-    for library in ("sentence-transformers", "transformers"):
-        try:
-            yield metadata.version(library)
-        except metadata.PackageNotFoundError:
-            yield ""
-
-
-def _object_fingerprint(model: Any) -> str | None:
-    if isinstance(own := getattr(model, "fingerprint", None), str):
-        return _hash([*_versions(), own])
-    if not isinstance(model, torch.nn.Module) or not _is_published(model):
-        return None
-    return _hash(chain(_versions(), _content(model)))
-
-
-def _is_published(model: torch.nn.Module) -> bool:
-    """Made of modules of known libraries only, as they are: their state and configuration say what they compute."""
-    if type(model).__module__.partition(".")[0] not in ("sentence_transformers", "hypersphere"):
-        return False
-    known = ("sentence_transformers", "hypersphere", "transformers", "torch")
-    return all(
-        type(module).__module__.partition(".")[0] in known
-        and not {"encode", "forward"} & set(vars(module))  # put in the place of the class's own
-        and not (module._forward_hooks or module._forward_pre_hooks)
-        for module in model.modules()
-    )
-
-
-def _content(model: torch.nn.Module) -> Iterator[str | bytes]:
-    """Everything of a module that decides what it computes, a piece at a time."""
-    yield f"{type(model).__module__}.{type(model).__qualname__}"
-    yield repr(model)
-    for name in ("max_seq_length", "truncate_dim", "default_prompt_name", "prompts"):
-        yield str(getattr(model, name, None))
-    module: Any
-    for module in model.modules():
-        yield f"{type(module).__module__}.{type(module).__qualname__}"
-        if hasattr(module, "get_config_dict"):
-            yield json.dumps(module.get_config_dict(), sort_keys=True, default=str)
-        if hasattr(module, "auto_model"):
-            yield str(module.auto_model.config.to_json_string())
-    backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
-    yield backend.to_str() if backend is not None else ""
-    for name, tensor in model.state_dict().items():
-        held = tensor.detach().cpu().contiguous()
-        yield f"{name} {held.dtype} {tuple(held.shape)}"
-        yield held.reshape(-1).view(torch.uint8).numpy().tobytes()
-
-
-def _hash(parts: Iterable[str | bytes]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()
 
 
 def _plain(model: Any, sentences: list[str]) -> Work:

@@ -18,7 +18,8 @@ from hypersphere.data.sts import ScoredPairs
 from hypersphere.data.transfer import LabelledTexts, TransferSet
 from hypersphere.evaluation.classifier import FAST, SENTEVAL, Protocol
 from hypersphere.evaluation.embeddings import Embeddings, default_cache, embed, supplied, write_sentences
-from hypersphere.evaluation.sentence_model import FORMAT, About, open_model
+from hypersphere.evaluation.fingerprint import FORMAT
+from hypersphere.evaluation.sentence_model import About, open_model
 from hypersphere.evaluation.sts import SETTINGS, cosine, summarise
 from hypersphere.evaluation.transfer import (
     Labelled,

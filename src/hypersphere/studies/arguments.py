@@ -1,10 +1,13 @@
-"""Command lines whose mistakes are answered with one sentence and exit code 2."""
+"""Command lines whose mistakes are answered with one sentence and exit code 2, and Ctrl-C with another and 130."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from typing import NoReturn
+
+INTERRUPTED = 130
 
 
 class Arguments(argparse.ArgumentParser):
@@ -27,3 +30,13 @@ def whole_number(at_least: int) -> Callable[[str], int]:
         return value
 
     return convert
+
+
+def run_command(command: Callable[[], int], if_stopped: str = "nothing was written") -> NoReturn:
+    """Ends the process with the command's exit code, or says what became of it if somebody stopped it."""
+    try:
+        code = command()
+    except KeyboardInterrupt:
+        print(f"\nStopped; {if_stopped}.", file=sys.stderr)
+        code = INTERRUPTED
+    sys.exit(code)

@@ -8,14 +8,13 @@ The data come with scikit-learn. Runs that are finished are kept and not trained
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hypersphere.report import page, write_whole
-from hypersphere.studies.arguments import Arguments, whole_number
+from hypersphere.studies.arguments import Arguments, run_command, whole_number
 
 CONTESTANTS: dict[str, dict[str, Any]] = {
     "ntxent": {"name": "ntxent", "temperature": 0.2},
@@ -179,4 +178,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main, "runs that are finished are kept, and the same command continues")

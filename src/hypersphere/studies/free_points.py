@@ -11,7 +11,6 @@ energy than the uniform measure, nor a larger smallest angle than Fejes Tóth's 
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from hypersphere.figures import draw_spheres
 from hypersphere.geometry import angle, cross_polytope, simplex, tangent, uniform_points, unit
 from hypersphere.objectives import Objective, create_objective
 from hypersphere.report import write_whole
-from hypersphere.studies.arguments import Arguments, whole_number
+from hypersphere.studies.arguments import Arguments, run_command, whole_number
 
 T = 2.0  # of the Gaussian potential e^{-t‖x-y‖²} that measures the spread
 ANGLE_REACHED, ENERGY_REACHED = math.radians(0.5), 1e-4  # this close to the optimum counts as there
@@ -255,4 +254,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_command(main)

@@ -7,29 +7,28 @@ the step time unless asked for more.
 from __future__ import annotations
 
 import math
-import random
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from hypersphere.training.journal import Journal, Record, read_journal
 from hypersphere.training.measurements import Measurements, measure
+from hypersphere.training.undisturbed import undisturbed
 from hypersphere.training.verdicts import Verdict, judge
 
 try:
     from transformers import ProgressCallback, TrainerCallback
     from transformers.trainer_callback import PrinterCallback
+
+    from hypersphere.training.bar import Bar
 except ImportError as error:
     raise ImportError('watching a run needs the extra "train": pip install "hypersphere[train]"') from error
 
-__all__ = ["Bar", "Measurements", "Monitor", "measure", "read_journal", "undisturbed"]
+__all__ = ["Measurements", "Monitor", "measure", "read_journal"]
 
 Views = tuple[Tensor, Tensor, Tensor | None]
 GRID = 10  # left to itself, a monitor measures at multiples of this many steps
@@ -222,82 +221,6 @@ class Monitor(TrainerCallback):
             due = control.should_log
             self._handler.on_log(args, state, control, _for_loggers(latest))
             control.should_log = due  # the step's own loss has still to be logged
-
-
-class Bar(ProgressCallback):
-    """Transformers' progress bar (speed, time left) with the three numbers that matter.
-
-    The loss: does it learn. The held-out gap d_ij: does it separate what it has never seen, neither too little nor too
-    much (quality has a peak in it, Nie et al. 2023, Fig. 3). The effective rank: has it collapsed. Each can fail while
-    the other two look well.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.numbers: dict[str, str] = {}
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        super().on_train_begin(args, state, control, **kwargs)  # type: ignore[no-untyped-call]
-        self.current_step = state.global_step
-        if self.training_bar is not None:  # the time left of a resumed run is that of its own steps
-            self.training_bar.initial = self.training_bar.n = state.global_step
-            if not sys.stderr.isatty():
-                self.training_bar.mininterval = 30  # seconds between the lines that a file gets
-            self._refresh()
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        if logs and "loss" in logs:
-            self.numbers = {"loss": f"{logs['loss']:.4g}", **{k: v for k, v in self.numbers.items() if k != "loss"}}
-            self._refresh()
-
-    def show(self, records: dict[str, Record]) -> None:
-        """The numbers of the latest measurement; of the training batch where nothing is held out."""
-        split = "held_out" if "held_out" in records else "training"
-        chosen = records[split]
-        if "loss" not in self.numbers:
-            self.numbers["loss"] = f"{records.get('training', chosen)['objective']:.4g}"
-        self.numbers["held-out gap" if split == "held_out" else "gap"] = f"{chosen['gap']:.3f}"
-        reach = int(min(chosen["rows"], chosen["dimension"]))
-        self.numbers["rank"] = f"{chosen['effective_rank']:.1f}/{reach}"
-        self._refresh()
-
-    def _refresh(self) -> None:
-        if self.training_bar is not None:
-            self.training_bar.set_postfix_str(", ".join(f"{k} {v}" for k, v in self.numbers.items()), refresh=False)
-
-
-@contextmanager
-def undisturbed(modules: Sequence[nn.Module], seed: int = 0) -> Iterator[None]:
-    """Inside, no gradient is kept and random numbers start from ``seed``; afterwards random states, the modules' modes
-    and their buffers (batch norm's statistics) are what they were."""
-    modes = [(module, module.training) for each in modules for module in each.modules()]
-    buffers = [
-        (module, name, value, value.detach().clone())
-        for each in modules
-        for module in each.modules()
-        for name, value in module._buffers.items()
-        if value is not None
-    ]
-    states = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-    try:
-        random.seed(seed)
-        np.random.seed(seed)
-        torch.manual_seed(seed)
-        with torch.no_grad():
-            yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
-        torch.set_rng_state(states[2])
-        if devices:
-            torch.cuda.set_rng_state_all(devices)
-        with torch.no_grad():
-            for module, name, value, kept in buffers:
-                value.copy_(kept)
-                module._buffers[name] = value
-        for module, mode in modes:
-            module.training = mode
 
 
 def _for_loggers(latest: dict[str, Record]) -> dict[str, float]:

@@ -157,7 +157,7 @@ def _keep_views(task: Any, recipe: Recipe, path: Path) -> None:
     """Both views of held-out instances (of training instances if none are held out), for ``hypersphere diagnose``."""
     from safetensors.torch import save
 
-    from hypersphere.training.monitor import undisturbed
+    from hypersphere.training.undisturbed import undisturbed
 
     trainer = task.trainer
     with undisturbed([trainer.encoder, trainer.loss], recipe.seed):

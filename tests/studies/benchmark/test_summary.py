@@ -64,7 +64,7 @@ def test_the_paragraph_says_what_the_cells_say(summary: Summary) -> None:
     for words in (
         "on 2 threads of abacus, D = 128",
         "At N = 1,024 an objective takes 1.00 (met) to 2.00 (infonce), median 1.50, of the time of the bare",
-        "do without, and 0.25 (met) to 0.50 (infonce), median 0.38, of the time of the plain PyTorch form.",
+        "straight evaluation, and 0.25 (met) to 0.50 (infonce), median 0.38, of the time of the plain PyTorch form.",
         "Its memory above the inputs is 0.25",
         "sentence-transformers: 0.40 (infonce at 1,024).",
         "At N = 65,536, 1 of 2 objectives were measured: 23.00 s to 23.00 s, 400 MB to 400 MB.",

@@ -5,13 +5,15 @@
     python -m benchmarks.engine --large              # and InfoNCE at N = 65536, D = 256
 
 Everything that is divided by something else was measured in turns with it. Ratios of times: below 1 is faster.
+What is going to be written may be interrupted: the same command continues.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +21,19 @@ import torch
 from torch import Tensor
 
 from hypersphere.report import write_whole
-from hypersphere.studies.arguments import Arguments, whole_number
+from hypersphere.studies.arguments import INTERRUPTED, Arguments, whole_number
 from hypersphere.studies.benchmark import plain
 from hypersphere.studies.benchmark.by_hand import InfoNCEByHand
 from hypersphere.studies.benchmark.cases import OURS, PLAIN, Case, cases, chosen, inputs, step
 from hypersphere.studies.benchmark.engine_page import page
 from hypersphere.studies.benchmark.limits import Work, blocked, elementwise, whole, work
+from hypersphere.studies.benchmark.parts import Parts
 from hypersphere.studies.benchmark.process import peak_bytes
 from hypersphere.studies.benchmark.timing import fastest, in_turns, machine, typical
 
 THREADS, SIZE, DIM = 2, 8192, 768
 Result = dict[str, Any]
+ROW = "objective "  # begins the name of a row of the table
 
 
 def say(words: str) -> None:
@@ -143,6 +147,35 @@ def large_batch(size: int, dim: int, repeats: int) -> Result:
     }
 
 
+def measurements(
+    wanted: Sequence[Case], size: int, dim: int, repeats: int, large: bool
+) -> dict[str, Callable[[], Result]]:
+    """All that is to be measured, by name: a row for each objective, then what is said of InfoNCE alone."""
+    found: dict[str, Callable[[], Result]] = {
+        f"{ROW}{case.label}": partial(objective_result, case, size, dim, repeats) for case in wanted
+    }
+    if any(case.label == "infonce" for case in wanted):
+        found |= {
+            "by_hand": partial(by_hand, size, dim, repeats),
+            "without_gradient": partial(without_gradient, size, dim, repeats),
+            "small_batch": partial(small_batch, min(128, size), dim, 100 * repeats),
+        }
+    if large:
+        found["large_batch"] = partial(large_batch, 65536, 256, 1)
+    return found
+
+
+def together(wanted: Iterable[str], parts: Parts) -> Result:
+    """The parts as one result."""
+    found: Result = {**parts.settings, "objectives": []}
+    for name in wanted:
+        if name.startswith(ROW):
+            found["objectives"].append(parts.found[name])
+        else:
+            found[name] = parts.found[name]
+    return found
+
+
 def main(arguments: Sequence[str] | None = None, results: Path | None = None) -> int:
     """``results``: where the whole benchmark is kept if nothing else is said."""
     parser = Arguments(prog="python -m benchmarks.engine", description=__doc__.splitlines()[0])
@@ -153,36 +186,32 @@ def main(arguments: Sequence[str] | None = None, results: Path | None = None) ->
     parser.add_argument("--large", action="store_true", help="also InfoNCE at N = 65536, D = 256 (minutes)")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write here, and the table beside it as .md")
     options = parser.parse_args(arguments)
-    try:
-        wanted = chosen(options.only, cases())
-    except ValueError as error:
-        parser.error(f"argument --only: {error}")
-    torch.set_num_threads(THREADS)
-    found: Result = {
-        "machine": machine(THREADS),
-        "size": options.size,
-        "dim": options.dim,
-        "repeats": options.repeats,
-        "objectives": [],
-    }
-    for number, case in enumerate(wanted, start=1):
-        say(f"{number}/{len(wanted)} {case.label}")
-        found["objectives"].append(objective_result(case, options.size, options.dim, options.repeats))
-    if any(case.label == "infonce" for case in wanted):
-        say("by hand; value without gradient; small batch")
-        found["by_hand"] = by_hand(options.size, options.dim, options.repeats)
-        found["without_gradient"] = without_gradient(options.size, options.dim, options.repeats)
-        found["small_batch"] = small_batch(min(128, options.size), options.dim, 100 * options.repeats)
-    if options.large:
-        say("large batch")
-        found["large_batch"] = large_batch(65536, 256, 1)
-    text = page(found)
-    print(text)
     complete = not options.only and (options.size, options.dim) == (SIZE, DIM)
     path = options.json or (results if complete else None)
+    settings = {"machine": machine(THREADS), "size": options.size, "dim": options.dim, "repeats": options.repeats}
+    try:
+        named = chosen(options.only, cases())
+    except ValueError as error:
+        parser.error(f"argument --only: {error}")
+    try:
+        parts = Parts(path, settings)
+    except ValueError as error:
+        parser.error(str(error))
+    wanted = measurements(named, options.size, options.dim, options.repeats, options.large)
+    torch.set_num_threads(THREADS)
+    try:
+        parts.measure(wanted, say)
+    except KeyboardInterrupt:
+        kept = parts.path if parts.found else None
+        say(f"Stopped; {f'the same command continues with what is in {kept}' if kept else 'nothing was written'}.")
+        return INTERRUPTED
+    found = together(wanted, parts)
+    text = page(found)
+    print(text)
     if path is None:
         say("nothing written: this is not the whole benchmark (--json PATH to keep it)")
     else:
         write_whole(path, json.dumps(found, indent=1) + "\n")
         say(f"written: {path} and {write_whole(path.with_suffix('.md'), text)}")
+        parts.finish()
     return 0

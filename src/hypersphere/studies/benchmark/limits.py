@@ -1,9 +1,10 @@
-"""The limit: the matrix products an objective cannot do without, and nothing else.
+"""The limit: the matrix products that a straight evaluation needs, and nothing else.
 
 Every similarity matrix that is read costs one product, and each side it moves costs one more: three in all. An
 objective whose anchors are coupled must see the similarities twice, which makes four. Where only anchors move
 (one-sided objectives) the keys' product falls away; a matrix that carries no gradient needs neither; and one that
-serves only numbers per anchor, such as a gate, need not be seen a second time.
+serves only numbers per anchor, such as a gate, need not be seen a second time. The engine does with fewer still where
+it can (symmetric matrices, gradients of few entries), so that ours may fall below.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def _common_size(cells: Cells) -> int | None:
 def _against(cells: Cells, size: int) -> list[str]:
     """Ours beside the limit and beside the plain form, over all objectives."""
     sentences, parts = [], []
-    wholes = {LIMIT: "the bare matrix products it cannot do without", PLAIN: "the plain PyTorch form"}
+    wholes = {LIMIT: "the bare matrix products of a straight evaluation", PLAIN: "the plain PyTorch form"}
     for by, whole in wholes.items():
         pairs = {name: (cells.get(name, OURS, size), cells.get(name, by, size)) for name in cells.objectives()}
         times = {name: found for name, pair in pairs.items() if (found := ratio(*pair)) is not None}

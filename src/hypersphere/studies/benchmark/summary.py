@@ -116,7 +116,7 @@ class Summary:
         found = [
             f"D = {self.about['dim']}, {on['dtype']}, {on['threads']} thread{'s' * (on['threads'] > 1)} of "
             f"{on['processor']}, torch {on['torch']}; fastest of rounds taken in turns.",
-            "limit: the matrix products the objective cannot do without, and nothing else.",
+            "limit: the matrix products of a straight evaluation and nothing else; the engine may do with fewer.",
         ]
         cells = self.cells.all()
         versions = sorted({f"{cell.by} {cell.version}" for cell in cells if cell.version and cell.by not in ORDER})

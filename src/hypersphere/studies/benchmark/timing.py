@@ -44,3 +44,13 @@ def machine(threads: int) -> dict[str, str | int]:
         lines = described.read_text().splitlines()
         model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), model)
     return {"processor": model, "threads": threads, "torch": str(torch.__version__), "dtype": "float32"}
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(4), duration(75), duration(600), duration(10000)
+    ('4 s', '1 min', '10 min', '2.8 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,109 @@
+"""Mixed negatives beside plain loops, and their bounds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import hypersphere as hs
+from hypersphere.geometry import unit
+from hypersphere.testing.example import views
+from tests import reference as ref
+from tests.theory import SLACK, batches, gradients, per_anchor, without_diagonal
+
+
+def mixed_vectors(x: ref.Matrix, y: ref.Matrix, both: bool, kind: str, mix: float, normalize: bool) -> ref.Matrix:
+    """One mix per anchor x_i: of its two hardest negatives, or of its positive and the next instance's vector."""
+    found = []
+    for i, anchor in enumerate(x):
+        if kind == "positive":
+            first, second = y[i], y[(i + 1) % len(y)]
+        else:
+            keys = [v for view in ((y, x) if both else (y,)) for j, v in enumerate(view) if j != i]
+            first, second = sorted(keys, key=lambda v, a=anchor: -ref.dot(a, v))[:2]
+        vector = [mix * a + (1 - mix) * b for a, b in zip(first, second, strict=True)]
+        found.append([v / ref.norm(vector) for v in vector] if normalize else vector)
+    return found
+
+
+def mixup_loops(
+    z1: ref.Rows, z2: ref.Rows, both: bool, mixtures: list[ref.Matrix] | None = None, tau: float = 0.3, **how: Any
+) -> float:
+    """InfoNCE, or NT-Xent if ``both``, with a mix in each denominator; ``mixtures`` holds them still."""
+    h, g = ref.unit_rows(z1), ref.unit_rows(z2)
+    losses = []
+    for turn, (x, y) in enumerate([(h, g), (g, h)] if both else [(h, g)]):
+        mixed = mixed_vectors(x, y, both, **how) if mixtures is None else mixtures[turn]
+        for i, anchor in enumerate(x):
+            logits = [ref.dot(anchor, key) / tau for key in y] + [ref.dot(anchor, mixed[i]) / tau]
+            logits += [ref.dot(anchor, x[j]) / tau for j in range(len(x)) if both and j != i]
+            losses.append(ref.logsumexp(logits) - logits[i])
+    return ref.mean(losses)
+
+
+MIXUPS = list(itertools.product(["infonce", "ntxent"], ["negatives", "positive"], [False, True]))
+MIXUP_IDS = [f"{base}-{kind}{'-unit' * normalize}" for base, kind, normalize in MIXUPS]
+
+
+@pytest.mark.parametrize(("base", "kind", "normalize"), MIXUPS, ids=MIXUP_IDS)
+def test_mixup_equals_plain_loops_and_its_mix_carries_no_gradient(base: str, kind: str, normalize: bool) -> None:
+    how = {"kind": kind, "mix": 0.3, "normalize": normalize}
+    both = base == "ntxent"
+    objective = hs.create_objective("mixup", base={"name": base, "temperature": 0.3}, **how)
+    z1, z2 = views(5, 4)
+    assert objective(z1, z2).item() == pytest.approx(mixup_loops(z1, z2, both, **how), rel=1e-12)
+    h, g = ref.unit_rows(z1), ref.unit_rows(z2)
+    still = [mixed_vectors(h, g, both, **how), mixed_vectors(g, h, both, **how)]
+    frozen = ref.finite_difference(lambda x, y: mixup_loops(x, y, both, still), z1.numpy(), z2.numpy())
+    moving = ref.finite_difference(lambda x, y: mixup_loops(x, y, both, **how), z1.numpy(), z2.numpy())
+    for slope, expected in zip(gradients(objective, z1, z2), frozen, strict=True):
+        np.testing.assert_allclose(slope.numpy(), expected, atol=1e-8)
+    assert np.abs(np.asarray(frozen[1]) - np.asarray(moving[1])).max() > 1e-3
+
+
+def mixed_similarity(z1: Tensor, z2: Tensor, **params: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Anchor by anchor: h_i·mix read off e^{L_mix} - e^L at temperature 1, the positive and the hardest cosine."""
+    base = {"name": "infonce", "temperature": 1.0, "reduction": "none"}
+    more = hs.create_objective("mixup", base=base, reduction="none", **params)(z1, z2)
+    s = unit(z1) @ unit(z2).T
+    plain = per_anchor("infonce", z1, z2, temperature=1.0)
+    return (more.exp() - plain.exp()).log() + s.diagonal(), s.diagonal(), without_diagonal(s, -2.0).amax(dim=1)
+
+
+@settings(deadline=None)
+@given(batches(), st.floats(0.0, 1.0))
+def test_an_unnormalised_mix_of_negatives_is_never_harder_than_the_hardest(
+    batch: tuple[Tensor, Tensor], mix: float
+) -> None:
+    similarity, _, hardest = mixed_similarity(*batch, mix=mix)
+    assert (similarity <= hardest + 1e-9).all()
+
+
+def test_a_normalised_mix_of_negatives_is_sometimes_harder() -> None:
+    harder = []
+    for seed in range(40):
+        similarity, _, hardest = mixed_similarity(*views(8, 4, seed), mix=0.5, normalize=True)
+        harder += (similarity > hardest + 1e-9).tolist()
+    assert 0.05 < sum(harder) / len(harder) < 0.95
+
+
+@settings(deadline=None)
+@given(batches(), st.floats(0.02, 2.0), st.floats(0.0, 0.49))
+def test_the_bounds_of_mixup_hold_for_every_anchor(batch: tuple[Tensor, Tensor], tau: float, mix: float) -> None:
+    """n+1 negatives; (1-λ) in place of 1 where a mix with the positive is the hardest of them."""
+    base = {"name": "infonce", "temperature": tau}
+    total = tau * math.log(len(batch[0]))
+    for kind in ("negatives", "positive"):
+        loss = hs.create_objective("mixup", base=base, reduction="none", kind=kind, mix=mix)(*batch)
+        similarity, positive, hardest = mixed_similarity(*batch, kind=kind, mix=mix)
+        share = torch.where((similarity > hardest) & (kind == "positive"), 1 - mix, 1.0)
+        bound = math.log(2) + share / tau * torch.relu(hardest - positive + total / share)
+        assert (loss <= bound + SLACK).all()
