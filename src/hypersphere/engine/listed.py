@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -104,6 +105,23 @@ def differentiated_once(
 
 def current_promise() -> Once | None:
     return _once.get()
+
+
+def remember_promise(ctx: Any, x: Tensor | None) -> None:
+    """In the forward of an autograd Function of x, for its backward; None: the gradient of x must be a matrix."""
+    ctx.promise = current_promise()
+    ctx.listed = None if ctx.promise is None or x is None else ctx.promise.of(x)
+
+
+def may_reuse(ctx: Any) -> bool:
+    """Whether memory will not be needed again."""
+    return ctx.promise is not None and ctx.promise.built
+
+
+def may_list(ctx: Any) -> Listed | None:
+    """Where to list the gradient of the leaf; None: it must be a matrix."""
+    listed: Listed | None = ctx.listed
+    return listed if may_reuse(ctx) else None
 
 
 def _leaves() -> list[Tensor]:

@@ -207,11 +207,11 @@ def main(arguments: Sequence[str] | None = None, results: Path | None = None) ->
         return INTERRUPTED
     found = together(wanted, parts)
     text = page(found)
-    print(text)
-    if path is None:
-        say("nothing written: this is not the whole benchmark (--json PATH to keep it)")
-    else:
+    said = "nothing written: this is not the whole benchmark (--json PATH to keep it)"
+    if path is not None:
         write_whole(path, json.dumps(found, indent=1) + "\n")
-        say(f"written: {path} and {write_whole(path.with_suffix('.md'), text)}")
+        said = f"written: {path} and {write_whole(path.with_suffix('.md'), text)}"
         parts.finish()
+    print(text)
+    say(said)
     return 0
