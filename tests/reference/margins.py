@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from tests.reference.gradients import raw_gradients
 from tests.reference.vectors import (
@@ -45,40 +46,9 @@ def triplet(
     return mean(out)
 
 
-def mpt(
-    z1: Rows,
-    z2: Rows,
-    labels: Labels | None = None,
-    negatives: Rows | None = None,
-    *,
-    margin: float = DEFAULT_MARGINS["dot"],
-) -> float:
-    """max(0, m - s_ii + max_{j != i} s_ij)."""
-    return triplet(z1, z2, labels, negatives, distance="dot", margin=margin)
-
-
-def met(
-    z1: Rows,
-    z2: Rows,
-    labels: Labels | None = None,
-    negatives: Rows | None = None,
-    *,
-    margin: float = DEFAULT_MARGINS["euclidean"],
-) -> float:
-    """max(0, |h_i-h'_i| - min_{j != i} |h_i-h'_j| + m)."""
-    return triplet(z1, z2, labels, negatives, distance="euclidean", margin=margin)
-
-
-def mat(
-    z1: Rows,
-    z2: Rows,
-    labels: Labels | None = None,
-    negatives: Rows | None = None,
-    *,
-    margin: float = DEFAULT_MARGINS["angle"],
-) -> float:
-    """max(0, theta_ii - min_{j != i} theta_ij + m)."""
-    return triplet(z1, z2, labels, negatives, distance="angle", margin=margin)
+mpt = partial(triplet, distance="dot")
+met = partial(triplet, distance="euclidean")
+mat = partial(triplet, distance="angle")
 
 
 def gate(h: Matrix, hp: Matrix, extra: Matrix, margin: float) -> Vector:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from tests.reference.energy import mhs_terms, uniformity
 from tests.reference.gradients import raw_gradients
@@ -132,13 +133,15 @@ def modified_value(
     name: str,
     z1: Rows,
     z2: Rows,
-    negatives: Rows | None,
-    margin: float,
-    temperature: float,
+    labels: Labels | None = None,
+    negatives: Rows | None = None,
+    *,
+    margin: float = 0.3,
+    temperature: float = 0.05,
     ratio: float,
     weight: float,
-    stage: str,
-    views: str,
+    stage: str = "+r",
+    views: str = "both",
 ) -> float:
     """sum_i d_i (sum_j W_ij x_i.x_j - P_i x_i.y_i), over one view or both."""
     h, hp, extra = unit_rows(z1), unit_rows(z2), unit_rows(negatives)
@@ -154,13 +157,15 @@ def modified_gradient(
     name: str,
     z1: Rows,
     z2: Rows,
-    negatives: Rows | None,
-    margin: float,
-    temperature: float,
+    labels: Labels | None = None,
+    negatives: Rows | None = None,
+    *,
+    margin: float = 0.3,
+    temperature: float = 0.05,
     ratio: float,
     weight: float,
-    stage: str,
-    views: str,
+    stage: str = "+r",
+    views: str = "both",
 ) -> Gradients:
     """(I-hh^T)/|g| d_i (sum_j W_ij x_j - P_i y_i) for every row of both views; zero where not an anchor."""
     h, hp, extra = unit_rows(z1), unit_rows(z2), unit_rows(negatives)
@@ -172,140 +177,18 @@ def modified_gradient(
     return raw_gradients(z1, gradients[0]), raw_gradients(z2, gradients[1])
 
 
-def mmhe(
-    z1: Rows,
-    z2: Rows,
-    labels: Labels | None = None,
-    negatives: Rows | None = None,
-    *,
-    margin: float = 0.3,
-    temperature: float = 0.05,
-    ratio: float = 1.75,
-    weight: float = 10.0,
-    stage: str = "+r",
-    views: str = "both",
-) -> float:
-    """sum_i d_i (sum_j W_ij x_i.x_j - P_i x_i.y_i), W_ij = e^{a_ij/tau}/(tau sum_{k<l} e^{a_kl/tau})."""
-    return modified_value("mmhe", z1, z2, negatives, margin, temperature, ratio, weight, stage, views)
+# W_ij at +r
+# mmhe: e^{a_ij/tau}/(tau sum_{k<l} e^{a_kl/tau})      mmhs: 1/|x_i-x_j| on the nearest
+# mbarlow: e^{s_ij/tau}/sum_{k != l} e^{s_kl/tau}      mvicreg: the same of a_ij
+mmhe = partial(modified_value, "mmhe", ratio=1.75, weight=10.0)
+mmhs = partial(modified_value, "mmhs", ratio=1.75, weight=1.0)
+mbarlow = partial(modified_value, "mbarlow", ratio=1.5, weight=30.0)
+mvicreg = partial(modified_value, "mvicreg", ratio=1.5, weight=30.0)
 
-
-def mmhs(
-    z1: Rows,
-    z2: Rows,
-    labels: Labels | None = None,
-    negatives: Rows | None = None,
-    *,
-    margin: float = 0.3,
-    temperature: float = 0.05,
-    ratio: float = 1.75,
-    weight: float = 1.0,
-    stage: str = "+r",
-    views: str = "both",
-) -> float:
-    """sum_i d_i (sum_j W_ij x_i.x_j - P_i x_i.y_i), W_ij = 1/|x_i-x_j| on the nearest."""
-    return modified_value("mmhs", z1, z2, negatives, margin, temperature, ratio, weight, stage, views)
-
-
-def mbarlow(
-    z1: Rows,
-    z2: Rows,
-    labels: Labels | None = None,
-    negatives: Rows | None = None,
-    *,
-    margin: float = 0.3,
-    temperature: float = 0.05,
-    ratio: float = 1.5,
-    weight: float = 30.0,
-    stage: str = "+r",
-    views: str = "both",
-) -> float:
-    """sum_i d_i (sum_j W_ij x_i.x_j - P_i x_i.y_i), W_ij = e^{s_ij/tau}/sum_{k != l} e^{s_kl/tau}."""
-    return modified_value("mbarlow", z1, z2, negatives, margin, temperature, ratio, weight, stage, views)
-
-
-def mvicreg(
-    z1: Rows,
-    z2: Rows,
-    labels: Labels | None = None,
-    negatives: Rows | None = None,
-    *,
-    margin: float = 0.3,
-    temperature: float = 0.05,
-    ratio: float = 1.5,
-    weight: float = 30.0,
-    stage: str = "+r",
-    views: str = "both",
-) -> float:
-    """sum_i d_i (sum_j W_ij x_i.x_j - P_i x_i.y_i), W_ij = e^{a_ij/tau}/sum_{k != l} e^{a_kl/tau}."""
-    return modified_value("mvicreg", z1, z2, negatives, margin, temperature, ratio, weight, stage, views)
-
-
-def mmhe_gradient(
-    z1: Rows,
-    z2: Rows,
-    labels: Labels | None = None,
-    negatives: Rows | None = None,
-    *,
-    margin: float = 0.3,
-    temperature: float = 0.05,
-    ratio: float = 1.75,
-    weight: float = 10.0,
-    stage: str = "+r",
-    views: str = "both",
-) -> Gradients:
-    """Raw-row gradient of mMHE: d_i sum_j e^{a_ij/tau}(x_j - r y_i)/(tau sum_{k<l} e^{a_kl/tau}) at +r."""
-    return modified_gradient("mmhe", z1, z2, negatives, margin, temperature, ratio, weight, stage, views)
-
-
-def mmhs_gradient(
-    z1: Rows,
-    z2: Rows,
-    labels: Labels | None = None,
-    negatives: Rows | None = None,
-    *,
-    margin: float = 0.3,
-    temperature: float = 0.05,
-    ratio: float = 1.75,
-    weight: float = 1.0,
-    stage: str = "+r",
-    views: str = "both",
-) -> Gradients:
-    """Raw-row gradient of mMHS: d_i (x_j* - r y_i)/|x_i-x_j*| at +r."""
-    return modified_gradient("mmhs", z1, z2, negatives, margin, temperature, ratio, weight, stage, views)
-
-
-def mbarlow_gradient(
-    z1: Rows,
-    z2: Rows,
-    labels: Labels | None = None,
-    negatives: Rows | None = None,
-    *,
-    margin: float = 0.3,
-    temperature: float = 0.05,
-    ratio: float = 1.5,
-    weight: float = 30.0,
-    stage: str = "+r",
-    views: str = "both",
-) -> Gradients:
-    """Raw-row gradient of mB: d_i sum_j w_ij (x_j - r y_i), w from s_ij, at +r."""
-    return modified_gradient("mbarlow", z1, z2, negatives, margin, temperature, ratio, weight, stage, views)
-
-
-def mvicreg_gradient(
-    z1: Rows,
-    z2: Rows,
-    labels: Labels | None = None,
-    negatives: Rows | None = None,
-    *,
-    margin: float = 0.3,
-    temperature: float = 0.05,
-    ratio: float = 1.5,
-    weight: float = 30.0,
-    stage: str = "+r",
-    views: str = "both",
-) -> Gradients:
-    """Raw-row gradient of mV: d_i sum_j w_ij (x_j - r y_i), w from a_ij, at +r."""
-    return modified_gradient("mvicreg", z1, z2, negatives, margin, temperature, ratio, weight, stage, views)
+mmhe_gradient = partial(modified_gradient, "mmhe", ratio=1.75, weight=10.0)
+mmhs_gradient = partial(modified_gradient, "mmhs", ratio=1.75, weight=1.0)
+mbarlow_gradient = partial(modified_gradient, "mbarlow", ratio=1.5, weight=30.0)
+mvicreg_gradient = partial(modified_gradient, "mvicreg", ratio=1.5, weight=30.0)
 
 
 def mmhe_literal(z1: Rows, z2: Rows, *, margin: float = 0.3, temperature: float = 0.05, ratio: float = 1.75) -> float:

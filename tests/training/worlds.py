@@ -100,6 +100,10 @@ def text_recipe(folder: Path, **changes: Any) -> dict[str, Any]:
         "loggers": [],
         "output": str(folder / "run"),
     }
+    return changed(tree, changes)
+
+
+def changed(tree: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     for key, value in changes.items():
         merged = isinstance(value, dict) and key != "objective"  # another objective has other parameters
         tree[key] = {**tree.get(key, {}), **value} if merged else value
@@ -124,7 +128,4 @@ def digits_recipe(folder: Path, **changes: Any) -> dict[str, Any]:
         "loggers": [],
         "output": str(folder / "run"),
     }
-    for key, value in changes.items():
-        merged = isinstance(value, dict) and key != "objective"  # another objective has other parameters
-        tree[key] = {**tree.get(key, {}), **value} if merged else value
-    return tree
+    return changed(tree, changes)
