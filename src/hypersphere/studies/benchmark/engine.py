@@ -101,11 +101,13 @@ def without_gradient(size: int, dim: int, repeats: int) -> Result:
 
 
 def by_hand(size: int, dim: int, repeats: int) -> Result:
-    """InfoNCE beside a form of it that can do nothing else, and beside the plain form."""
+    """InfoNCE beside a form of it that can do nothing else, its bare products, and the plain form."""
     objective = Case("infonce", "infonce").create(dim)
     z1, z2, labels = inputs(size, dim)
-    form = InfoNCEByHand(size)
+    form, needed = InfoNCEByHand(size), work(objective, dim)
     actions = {
+        "blocked": blocked(needed, size, dim),
+        "whole": whole(needed, size, dim),
         "by_hand": lambda: form(z1, z2),
         "ours": lambda: step(objective, z1, z2, labels),
         "plain": lambda: step(lambda a, b, y: plain.infonce(a, b), z1, z2, labels),

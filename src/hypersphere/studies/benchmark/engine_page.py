@@ -56,11 +56,13 @@ def page(found: Result) -> str:
         parts += [objectives_table(found["objectives"]), notes(found["objectives"])]
     if "by_hand" in found:
         row = found["by_hand"]
-        times = row["seconds"]
+        times, bare = row["seconds"], row["limit"]
+        slower = {name: f"{times['plain'] / each:.2f}" for name, each in {**times, "bare": bare}.items()}
         parts.append(
             f"**By hand** (infonce): {seconds(times['ours'])}, {row['to_by_hand']:.2f} of a form with its gradients by "
-            f"formula that can do nothing else ({seconds(times['by_hand'])}); the plain form of the same rounds takes "
-            f"{times['plain'] / times['ours']:.2f} times ours, {times['plain'] / times['by_hand']:.2f} times that form."
+            f"formula that can do nothing else ({seconds(times['by_hand'])}). The plain form of the same rounds takes "
+            f"{slower['ours']} times ours, {slower['by_hand']} times that form, and {slower['bare']} times the three "
+            f"products alone ({seconds(bare)}): nothing that computes these can gain more."
         )
     if "without_gradient" in found:
         row = found["without_gradient"]
