@@ -26,9 +26,9 @@ def test_private_coordinates_find_what_the_similarities_say(name: str, params: d
     known = hs.dissect(objective, z1, z2, labels, scope="batch").coefficients
     found = hs.dissect(lambda a, b: objective(a, b, labels), z1, z2, labels)
     assert found.scope == "batch"
-    scale = 1 + known.negative.abs().max()
+    scale = 1 + known.columns.abs().max()
     torch.testing.assert_close(found.coefficients.positive, known.positive, rtol=1e-7, atol=1e-8 * scale.item())
-    torch.testing.assert_close(found.coefficients.negative, known.negative, rtol=1e-7, atol=1e-8 * scale.item())
+    torch.testing.assert_close(found.coefficients.columns, known.columns, rtol=1e-7, atol=1e-8 * scale.item())
     assert found.rotation_invariant
     assert found.residual.max() < 1e-6
 
@@ -230,6 +230,42 @@ def test_lemma_one_against_direct_geometry() -> None:
             assert torch.equal(closer, inside)
 
 
+@pytest.mark.parametrize("form", ["out", "in"])
+def test_rows_of_the_anchors_class_pull_and_do_not_push(form: str) -> None:
+    """Against loops: what dissipates is the softmax's share of the true negatives."""
+    z1, z2 = views(9, 4)
+    labels, tau = torch.tensor([0, 1, 0, -1, 1, 2, 0, -1, 1]), 0.3
+    h, other = unit(z1), unit(z2)
+    found = hs.dissect(hs.create_objective("supcon", temperature=tau, form=form), z1, z2, labels, negatives=z1[:2] + 1)
+    columns = torch.cat([other, h, unit(z1[:2] + 1)])
+    for i in range(9):
+        own = {i, i + 9}
+        kin = {j for j in range(18) if labels[i] >= 0 and labels[j % 9] == labels[i]} - own
+        foes = [j for j in range(20) if j not in own | kin]
+        powers = torch.exp(columns @ h[i] / tau)
+        mass = powers[[i, *kin, *foes]].sum()
+        share = powers[foes] / mass
+        assert found.dissipation[i].item() == pytest.approx(share.sum().item())
+        torch.testing.assert_close(found.weight[i, foes], share / share.sum() / tau)
+        assert (found.weight[i, [*kin, *own]] == 0).all()
+        assert found.ratio[i].item() == pytest.approx(1)
+        hardest = max(foes, key=lambda j: float(powers[j]))
+        assert found.hardest_share[i].item() == pytest.approx((powers[hardest] / powers[foes].sum()).item())
+    assert 0 < found.dissipation.min() < found.dissipation.max() < 1
+
+
+def test_a_wrapped_objective_knows_the_rows_of_the_anchors_class_too() -> None:
+    z1, z2 = views(8, 4)
+    labels = torch.arange(8) % 3
+    wrapped = hs.create_objective("cloa", base="supcon", num_classes=3, dim=4)
+    found, plain = (hs.dissect(each, z1, z2, labels, scope="batch") for each in (wrapped, wrapped.base))
+    torch.testing.assert_close(found.coefficients.negative, plain.coefficients.negative, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(found.ratio, plain.ratio, rtol=1e-5, atol=1e-7)
+    assert (found.dissipation > 0).all() and (found.dissipation < 1.2).all()
+    alone = hs.dissect(hs.create_objective("cloa", base="ntxent", num_classes=3, dim=4), z1, z2, labels)
+    assert alone.coefficients.relatives is None
+
+
 def test_advice_recovers_the_planted_edge() -> None:
     """Views in which every negative is orthogonal and the positive at a chosen angle."""
     for cosine in (0.3, 0.6, 0.9):
@@ -253,5 +289,7 @@ def test_bad_questions_get_one_sentence() -> None:
         hs.dissect(hs.create_objective("infonce"), torch.eye(3), torch.eye(4))
     with pytest.raises(ValueError, match="advice for"):
         hs.anatomy.advise("kcl", torch.eye(3), torch.eye(3))
+    with pytest.raises(ValueError, match="with one negative"):
+        hs.anatomy.advise("infonce", torch.eye(2), torch.eye(2))
     with pytest.raises(ValueError, match="not closer than the negatives"):
         hs.anatomy.advise("mpt", torch.eye(3), -torch.eye(3))

@@ -1,7 +1,9 @@
 """The STS sets: whole and English, or refused with the file and the numbers."""
 
+import csv
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,13 +121,46 @@ def test_windows_line_ends_and_marks_change_nothing(folder: Path) -> None:
     assert before.first == after.first and np.array_equal(before.scores, after.scores)
 
 
+SENTENCES = [
+    '"It was close, he said.',
+    "yes, and no",
+    'a "b" c',
+    '"Stop."',
+    "two\nlines",
+    '"Yes, she said.',
+    "and\ttab",
+]
+
+
 @pytest.mark.parametrize("ending, delimiter", [("csv", ","), ("tsv", "\t")])
-def test_a_table_of_ones_own(tmp_path: Path, ending: str, delimiter: str) -> None:
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize("kept", [7, 4])  # the last of which no cell of a file of tabs could hold as it is
+def test_a_table_of_ones_own(tmp_path: Path, ending: str, delimiter: str, quoting: Any, kept: int) -> None:
     path = tmp_path / f"mine.{ending}"
-    rows = [["score", "sentence1", "sentence2"], ["0.5", '"yes, and no"', "two"], ["1", "three", "four"]]
-    path.write_text("".join(delimiter.join(row) + "\n" for row in rows))
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter, quoting=quoting)
+        writer.writerow(["score", "sentence1", "sentence2"])
+        writer.writerows([number, text, "other"] for number, text in enumerate(SENTENCES[:kept]))
     pairs = load_sts_benchmark(path, "dev")
-    assert pairs.first == ["yes, and no", "three"] and pairs.scores.tolist() == [0.5, 1.0]
+    assert pairs.first == [" ".join(text.split()) for text in SENTENCES[:kept]]
+    assert pairs.scores.tolist() == list(range(kept))
+
+
+def test_quotation_marks_belong_to_the_text_of_a_file_of_tabs(tmp_path: Path) -> None:
+    path = tmp_path / "glue.tsv"
+    rows = ["index\tsentence1\tsentence2\tscore"]
+    rows += [f"{number}\t{text}\tother\t{number}" for number, text in enumerate(SENTENCES) if text.isprintable()]
+    path.write_text("\n".join(rows) + "\n")
+    pairs = load_sts_benchmark(path, "dev")
+    assert pairs.first == [text for text in SENTENCES if text.isprintable()]
+
+
+def test_a_table_whose_quotation_marks_do_not_pair_up_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    for cell in ('"It was close', '"It was" close'):
+        path.write_text(f"sentence1,sentence2,score\n{cell},two,1\nthree,four,2\n")
+        with pytest.raises(ValueError, match="the quotation marks do not pair up"):
+            load_sts_benchmark(path, "dev")
 
 
 def test_bad_names_get_the_nearest(folder: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import torch
 
-from hypersphere.diagnostics import pairs
+from hypersphere.diagnostics import pairs, uniformity
 from hypersphere.geometry import cross_polytope, simplex, uniform_points, unit
 
 
@@ -76,12 +76,57 @@ def test_classes_are_those_of_a_loop():
     both = [(i, j) for i in known for j in known if i != j]
     within = [math.dist(plain[i], plain[j]) for i, j in both if names[i] == names[j]]
     between = [math.dist(plain[i], plain[j]) for i, j in both if names[i] != names[j]]
-    agree = [names[i] == names[int(j)] for i in known for j in near.places[i] if names[int(j)] >= 0]
+    seen = [(i, int(j)) for i in known for j in near.places[i] if names[int(j)] >= 0]
+    agree = [names[i] == names[j] for i, j in seen]
+    drawn = [np.mean([names[i] == names[j] for j in known if j != i]) for i, _ in seen]
     found = pairs.classes(h, labels, near)
     assert (found.classes, found.labelled) == (3, len(known))
     assert found.within == pytest.approx(np.mean(within)) and found.between == pytest.approx(np.mean(between))
     assert found.gap == pytest.approx(np.mean(between) - np.mean(within))
-    assert found.agreement == pytest.approx(np.mean(agree)) and found.chance == pytest.approx(len(within) / len(both))
+    assert found.agreement == pytest.approx(np.mean(agree)) and found.chance == pytest.approx(np.mean(drawn))
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_small_classes_that_stand_apart_are_not_mixed(size):
+    centres = uniform_points(60, 16, 0).repeat_interleave(size, 0)
+    h = unit(centres + 1e-3 * uniform_points(len(centres), 16, 1))
+    labels = torch.arange(60).repeat_interleave(size)
+    found = pairs.classes(h, labels, pairs.neighbours(h, 10))
+    assert found.agreement == 1 and found.beyond_chance == 1
+    shuffled = labels[torch.randperm(len(h), generator=torch.Generator().manual_seed(0))]
+    assert pairs.classes(h, shuffled, pairs.neighbours(h, 10)).beyond_chance < 0.1
+
+
+def test_classes_of_one_row_each_say_nothing():
+    found = pairs.classes(points(), torch.arange(31), pairs.neighbours(points(), 3))
+    assert math.isnan(found.agreement) and math.isnan(found.within) and not found.beyond_chance < 0.1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_copies_are_no_hubs(dtype):
+    h = points(200, 16).to(dtype)
+    plain = pairs.neighbours(h, 5).skewness
+    h[:60] = h[0]
+    found = pairs.neighbours(h, 5)
+    assert found.occurrences.sum().item() == pytest.approx(5 * 200)
+    assert found.occurrences[:60].tolist() == pytest.approx([float(found.occurrences[0])] * 60)
+    assert (found.occurrences[:60] >= 5 - 1e-9).all()
+    assert found.skewness < plain + 1
+
+
+def test_a_zero_row_is_at_distance_one_of_the_others():
+    h, other = points(), unit(points() + 0.7 * points(seed=1))
+    h[[3, 17]], other[[3, 20]] = 0, 0
+    plain, views = h.numpy(), other.numpy()
+    size = len(plain)
+    distances = [max(math.dist(plain[i], plain[j]), pairs.NEAREST_DISTANCE) for i in range(size) for j in range(i)]
+    assert pairs.riesz_energy(h) == pytest.approx(np.mean([1 / each for each in distances]))
+    assert uniformity(h) == pytest.approx(math.log(np.mean([math.exp(-2 * each**2) for each in distances])))
+    far = [[math.dist(plain[i], views[j]) for j in range(size) if j != i] for i in range(size)]
+    own = [math.dist(plain[i], views[i]) for i in range(size)]
+    found = pairs.gap(h, other)
+    assert found.distance == pytest.approx(np.mean(far) - np.mean(own))
+    assert found.hardest == pytest.approx(np.mean([min(row) for row in far]) - np.mean(own))
 
 
 def test_energy_is_the_mean_inverse_distance():

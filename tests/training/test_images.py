@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import yaml
 
 from hypersphere.data.images import label_fraction, load_images
+from hypersphere.data.synthetic import three_lines
 from hypersphere.encoders.image import load_image_encoder
 from hypersphere.training.images import prepare_images, prepare_lines
 from hypersphere.training.reading import parse_recipe
@@ -87,8 +89,17 @@ def test_what_does_not_fit_together_is_refused_before_the_run(tmp_path: Path) ->
     assert not (tmp_path / "run").exists()
 
 
-def test_three_lines_are_pulled_onto_their_negatives(tmp_path: Path) -> None:
-    tree = {
+def test_rows_of_three_lines_are_named_as_the_whole_set_counts_them(tmp_path: Path) -> None:
+    tree = {**three_lines_recipe(tmp_path), "data": {"source": "three-lines", "rows": 90, "held_out": 30}}
+    recipe = parse_recipe({**tree, "batch": {"size": 60}})
+    task = prepare_lines(recipe, tmp_path / "run", quiet)
+    points, _, _ = three_lines(30, recipe.data.noise, recipe.seed)
+    training = task.trainer.train_dataset
+    torch.testing.assert_close(points[training.rows], training.images)
+
+
+def three_lines_recipe(tmp_path: Path) -> dict[str, Any]:
+    return {
         "task": "three-lines",
         "data": {"source": "three-lines", "rows": 90, "noise": 0.02},
         "encoder": {"name": "mlp", "hidden": [16, 16, 3]},
@@ -100,7 +111,10 @@ def test_three_lines_are_pulled_onto_their_negatives(tmp_path: Path) -> None:
         "loggers": [],
         "output": str(tmp_path / "run"),
     }
-    recipe = parse_recipe(tree)
+
+
+def test_three_lines_are_pulled_onto_their_negatives(tmp_path: Path) -> None:
+    recipe = parse_recipe(three_lines_recipe(tmp_path))
     task = prepare_lines(recipe, tmp_path / "run", quiet)
     before = task.trainer.embed(task.trainer.encoder, task.sample)
     task.trainer.train()

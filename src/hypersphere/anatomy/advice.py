@@ -63,6 +63,8 @@ def advise(objective: str, z1: Tensor, z2: Tensor, quantile: float = 0.5) -> Adv
     kind, parameter = _GAPS[objective]
     number = len(h) - 1
     if objective == "infonce":
+        if number < 2:
+            raise ValueError("with one negative no temperature moves the edge where InfoNCE's gradient dissipates")
         gaps, value = _softmax_gaps(positive, negatives, number, quantile)
     else:
         distances: dict[str, Callable[[Tensor], Tensor]] = {"dot": torch.neg, "euclidean": chord, "angle": angle}

@@ -22,6 +22,8 @@ class Anatomy:
     """What a loss does to each anchor h_i of the first view: ∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h'_i), plus the rest.
 
     coefficients: ∂L/∂S; dissipation (N,), weight (N, M), ratio (N,): NaN where nothing was measured or nothing moves.
+    Where an anchor has positives of other instances (by their label) they have no weight, and R_i h'_i stands for all
+    that is pulled; Lemma 1 takes it as if all of it went to h'_i.
     residual (N,): what of the anchor's tangential gradient coefficients of similarities do not explain, as a share
     of both together. For a loss that is not rotation-invariant (unit Barlow Twins, whose ratio is a matrix) the part of
     it along the positive is counted as the positive's.
@@ -46,7 +48,7 @@ class Anatomy:
     @property
     def moving(self) -> Tensor:
         """(N,) True where an anchor receives any gradient from its similarities."""
-        size = self.coefficients.negative.abs().sum(dim=1) + self.coefficients.positive.abs()
+        size = self.coefficients.columns.abs().sum(dim=1) + self.coefficients.positive.abs()
         return size > 1e-9 * size.max().clamp_min(1e-300)
 
     @property
@@ -76,11 +78,13 @@ class Anatomy:
 
     @property
     def counted(self) -> Tensor:
-        """(N, M) False at an anchor's own instance."""
+        """(N, M) False at an anchor's own instance, and at others that are its positives."""
         size = len(self.anchors)
         own = torch.eye(size, dtype=torch.bool)
         extra = torch.zeros(size, len(self.negatives) - 2 * size, dtype=torch.bool)
-        return ~torch.cat([own, own, extra], dim=1)
+        left_out = torch.cat([own, own, extra], dim=1)
+        related = self.coefficients.relatives
+        return ~(left_out if related is None else left_out | related)
 
     def lemma1(self, step: float = STEP, negative: str = "hardest") -> Tensor:
         """(N,) True where the ratio lies between both ends of Lemma 1's interval for a step λ."""
@@ -104,7 +108,8 @@ class Anatomy:
         The split of Nie et al. 2023, where the factor 1/‖g_i‖ of the gradient in the raw vector is dropped; ``raw``
         puts it in.
         """
-        pull = tangent(self.coefficients.positive.unsqueeze(1) * self.positives, self.anchors)
+        found = self.coefficients
+        pull = tangent(found.positive.unsqueeze(1) * self.positives + found.relative @ self.negatives, self.anchors)
         push = tangent(self.coefficients.negative @ self.negatives, self.anchors)
         scale = self.inverse_norms if raw else 1.0
         return {"alignment": pull * scale, "uniformity": push * scale}

@@ -30,18 +30,42 @@ class Coefficients:
     """Slopes of a loss in the similarities of the N anchors h_i of the first view.
 
     positive: (N,) of h_i·h'_i; cross: (N, N) of h_i·h'_j; same: (N, N) of h_i·h_j, with zero diagonals;
-    extra: (N, M) of h_i·n_j.
+    extra: (N, M) of h_i·n_j; relatives: (N, 2N + M) True at rows of other instances that are positives too, by their
+    label; None: there are none.
     """
 
     positive: Tensor
     cross: Tensor
     same: Tensor
     extra: Tensor
+    relatives: Tensor | None = None
+
+    @property
+    def columns(self) -> Tensor:
+        """All but the positive's, side by side: (N, 2N + M), of the other view, the anchors' own, and extra rows."""
+        return torch.cat([self.cross, self.same, self.extra], dim=1)
 
     @property
     def negative(self) -> Tensor:
-        """All negatives side by side: (N, 2N + M), columns as in ``negative_vectors``."""
-        return torch.cat([self.cross, self.same, self.extra], dim=1)
+        """``columns`` of negatives, 0 elsewhere."""
+        return self.columns if self.relatives is None else self.columns.masked_fill(self.relatives, 0)
+
+    @property
+    def relative(self) -> Tensor:
+        """``columns`` of positives of other instances, 0 elsewhere."""
+        return torch.zeros_like(self.columns) if self.relatives is None else self.columns * self.relatives
+
+    @property
+    def pull(self) -> Tensor:
+        """(N,) of all positives together."""
+        return self.positive + self.relative.sum(dim=1)
+
+
+def relatives_of(labels: Tensor, more: int) -> Tensor:
+    """(N, 2N + M) True at rows of other instances that share the anchor's label."""
+    same = (labels.unsqueeze(1) == labels) & (labels >= 0)
+    same.fill_diagonal_(False)
+    return torch.cat([same, same, same.new_zeros(len(labels), more)], dim=1)
 
 
 def of_objective(
@@ -57,10 +81,13 @@ def of_objective(
 
     scope "anchor": of L_i in its own similarities (the batch loss is taken as Σ_i L_i); "batch": of the objective as
     it is reduced, h_i being also a negative of others, and an anchor's positive if both views take turns.
-    ``without_positive``: the same with every positive similarity sent to -∞ and negatives as they are.
+    ``without_positive``: the same with the similarities of all positives sent to -∞ and negatives as they are.
     """
     if objective.labelled and labels is None:
         labels = torch.full((len(h),), -1, device=h.device)
+    relatives = (
+        relatives_of(labels, 0 if extra is None else len(extra)) if objective.labelled and labels is not None else None
+    )
     batch, _ = assemble(objective, h, other, labels, extra)
     found: list[Statistics] = []
     leaves: list[tuple[Turn, Tensor, list[Tensor]]] = []
@@ -73,7 +100,8 @@ def of_objective(
     flat = [leaf for _, positive, matrices in leaves for leaf in (positive, *matrices)]
     slopes = iter(torch.autograd.grad(total, flat, allow_unused=True))
     size, more = batch.size, len(batch.rows[2])
-    result = Coefficients(h.new_zeros(size), h.new_zeros(size, size), h.new_zeros(size, size), h.new_zeros(size, more))
+    square = h.new_zeros(size, size)
+    result = Coefficients(h.new_zeros(size), square, square.clone(), h.new_zeros(size, more), relatives)
     for turn, positive, matrices in leaves:
         own = next(slopes)
         by_read = [next(slopes) for _ in matrices]
@@ -96,7 +124,10 @@ def _with_leaves(
     matrices = []
     for read in objective.reads:
         row, columns = turn.sources(read)
-        matrices.append((rows[row] @ torch.cat([rows[c] for c in columns]).T).detach().requires_grad_())
+        matrix = (rows[row] @ torch.cat([rows[c] for c in columns]).T).detach()
+        if without_positive and objective.labelled:
+            matrix[turn.relatives(torch.arange(turn.batch.size, device=x.device), matrix.shape[1])] = FAR
+        matrices.append(matrix.requires_grad_())
     positive = positives(objective, x, y)
     positive = (torch.full_like(positive, FAR) if without_positive else positive).requires_grad_()
     seen = turn.anchors(objective, slice(0, turn.batch.size), x, y, matrices, objective.prepare(x, y), positive)
@@ -131,7 +162,7 @@ def _place(result: Coefficients, turn: Turn, read: str, slope: Tensor, scope: st
             result.same.add_(part + part.T if keys else 0)
 
 
-def of_callable(loss: Callable[..., Any], h: Tensor, other: Tensor) -> Coefficients:
+def of_callable(loss: Callable[..., Any], h: Tensor, other: Tensor, relatives: Tensor | None = None) -> Coefficients:
     """Coefficients of any loss of two tensors, in the scope of the batch (or of its anchors if it returns a vector)."""
     size = len(h)
     private = EPSILON * torch.eye(size, dtype=h.dtype)
@@ -150,6 +181,7 @@ def of_callable(loss: Callable[..., Any], h: Tensor, other: Tensor) -> Coefficie
         cross.clone().fill_diagonal_(0),
         same.clone().fill_diagonal_(0),
         h.new_zeros(size, 0),
+        relatives,
     )
 
 
@@ -157,18 +189,23 @@ def undissipated(loss: Callable[..., Any], h: Tensor, other: Tensor, found: Coef
     """Sum of an anchor's negative coefficients without dissipation, for the given anchors.
 
     Where the sum does not depend on the positive similarity nothing dissipates (Barlow Twins, whose weights are those
-    of the other view's pairs); elsewhere it is that with the positive at the antipode, anchor by anchor.
+    of the other view's pairs); elsewhere it is that with all positives at the antipode, anchor by anchor.
     """
     sums = found.negative[anchors].sum(dim=1)
-    reads = _reads_positive(loss, h, other)
+    reads = _reads_positive(loss, h, other, found.relatives)
     dissipating = [i for i in anchors if reads[i] or not found.negative[i].any()]
     if dissipating:
         blank = _blank(loss, h, other)
         h, other = torch.cat([h, blank], dim=1), torch.cat([other, blank], dim=1)
     for i in dissipating:
-        moved = other.clone()
-        moved[i] = -h[i]
-        sums[anchors.index(i)] = _negative_sum(loss, h, moved, i)
+        ours, theirs = h.clone(), other.clone()
+        own = torch.zeros(len(h), dtype=torch.bool)
+        if found.relatives is not None:
+            own |= found.relatives[i, : len(h)]
+        ours[own] = -h[i]
+        own[i] = True
+        theirs[own] = -h[i]
+        sums[anchors.index(i)] = _negative_sum(loss, ours, theirs, i, own)
     return sums
 
 
@@ -181,24 +218,26 @@ def _blank(loss: Callable[..., Any], h: Tensor, other: Tensor) -> Tensor:
     return blank[:, :0] if torch.allclose(short, long, rtol=1e-10, atol=0) else blank
 
 
-def _negative_sum(loss: Callable[..., Any], h: Tensor, other: Tensor, i: int) -> Tensor:
-    """Sum of the negative coefficients of anchor i alone: one coordinate of size ε, shared by all other instances."""
+def _negative_sum(loss: Callable[..., Any], h: Tensor, other: Tensor, i: int, own: Tensor) -> Tensor:
+    """Sum of the negative coefficients of anchor i alone: one coordinate of size ε, shared by all instances but its
+    own and others that are its positives."""
     others = h.new_full((len(h), 1), EPSILON)
-    others[i] = 0
+    others[own] = 0
     x = torch.cat([h, others], dim=1).requires_grad_()
     with torch.enable_grad():
         (slope,) = torch.autograd.grad(loss(x, torch.cat([other, others], dim=1)).sum(), [x])
     return slope[i, -1] / EPSILON
 
 
-def _reads_positive(loss: Callable[..., Any], h: Tensor, other: Tensor) -> Tensor:
+def _reads_positive(loss: Callable[..., Any], h: Tensor, other: Tensor, relatives: Tensor | None) -> Tensor:
     """(N,) False where the sum of an anchor's negative coefficients is the same for two values of its positive
     similarity, (s+1)/2 and (s-1)/2, all others being equal: each pair gets a coordinate of its own, ±1 in the other
     view."""
     own = torch.eye(len(h), dtype=h.dtype)
     rows = torch.cat([h, own], dim=1) / math.sqrt(2)
     near, far = (
-        of_callable(loss, rows, torch.cat([other, sign * own], dim=1) / math.sqrt(2)).negative for sign in (1, -1)
+        of_callable(loss, rows, torch.cat([other, sign * own], dim=1) / math.sqrt(2), relatives).negative
+        for sign in (1, -1)
     )
     size = near.abs().sum(dim=1) + far.abs().sum(dim=1)
     return (near.sum(dim=1) - far.sum(dim=1)).abs() > 1e-7 * size

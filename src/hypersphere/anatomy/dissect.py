@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.anatomy.anatomy import Anatomy
-from hypersphere.anatomy.coefficients import Coefficients, of_callable, of_objective, undissipated
+from hypersphere.anatomy.coefficients import Coefficients, of_callable, of_objective, relatives_of, undissipated
 from hypersphere.geometry import normalize, tangent, unit
 from hypersphere.objectives import Objective, PairwiseObjective
 from hypersphere.objectives.anchors import CLOA
@@ -38,8 +38,9 @@ def dissect(
     as Li et al. write it) or "batch" (the full gradient of the batch loss in h_i). Any other callable is taken apart
     through autograd, in the scope of the batch; its dissipation is measured on the first ``most_anchors`` anchors by
     sending each one's positive to the antipode. What no combination of positives and negatives expresses is reported
-    as a residual. Rows are normalised first, everything is done in float64. ``labels`` reach our objectives only;
-    ``name`` is how the result calls the loss.
+    as a residual. Rows are normalised first, everything is done in float64. ``labels`` reach our objectives only, and
+    where these make rows of other instances positives (supcon) all of them pull: dissipation is measured without any
+    of them, and the ratio counts their pulls together. ``name`` is how the result calls the loss.
 
     >>> from hypersphere import create_objective
     >>> x = torch.eye(4)
@@ -65,7 +66,8 @@ def dissect(
         scope = "batch" if call(h, other).ndim == 0 else "anchor"
         # What CLOA adds to its base is tied to directions of its own, so it belongs to what is left over.
         inner = _callable(loss.base, labels, extra) if isinstance(loss, CLOA) else call
-        found, whole = _by_autograd(inner, h, other, most_anchors)
+        related = relatives_of(labels, 0) if labels is not None and _knows_relatives(loss) else None
+        found, whole = _by_autograd(inner, h, other, most_anchors, related)
         first = f" (of the first {most_anchors} anchors)" if len(h) > most_anchors else ""
         method = (
             "coefficients from autograd with a private coordinate for every row",
@@ -92,17 +94,24 @@ def dissect(
         coefficients=found,
         dissipation=dissipation,
         weight=torch.where(gate > 0, found.negative / gate, found.negative),
-        ratio=torch.where(total.abs() > 1e-300, -found.positive / total, math.nan),
+        ratio=torch.where(total.abs() > 1e-300, -found.pull / total, math.nan),
         residual=residual,
         radial=(explained * h).sum(dim=1).abs() / torch.linalg.vector_norm(explained, dim=1),
         rotation_invariant=invariant,
     )
 
 
-def _by_autograd(call: Loss, h: Tensor, other: Tensor, most_anchors: int) -> tuple[Coefficients, Tensor]:
+def _knows_relatives(loss: Any) -> bool:
+    """Whether rows of other instances may be positives, by their label."""
+    return _knows_relatives(loss.base) if isinstance(loss, CLOA) else bool(getattr(loss, "labelled", False))
+
+
+def _by_autograd(
+    call: Loss, h: Tensor, other: Tensor, most_anchors: int, relatives: Tensor | None
+) -> tuple[Coefficients, Tensor]:
     """Coefficients of any callable, and the sums of its negatives' without dissipation (NaN for the anchors beyond)."""
     try:
-        found = of_callable(call, h, other)
+        found = of_callable(call, h, other, relatives)
     except (RuntimeError, ValueError) as error:
         raise ValueError(
             f"the loss works on the rows as they are but not on longer ones, so it is tied to their {h.shape[1]} "
@@ -134,13 +143,13 @@ def _left_over(
 
 
 def _columns(h: Tensor, other: Tensor, extra: Tensor | None) -> Tensor:
-    """The vectors of all negatives, in the order of ``Coefficients.negative``."""
+    """The vectors of all negatives, in the order of ``Coefficients.columns``."""
     return torch.cat([other, h] if extra is None else [other, h, extra])
 
 
 def _explained(found: Coefficients, h: Tensor, other: Tensor, extra: Tensor | None) -> Tensor:
     """The gradient in the anchors that the coefficients make: (N, D)."""
-    return found.positive.unsqueeze(1) * other + found.negative @ _columns(h, other, extra)
+    return found.positive.unsqueeze(1) * other + found.columns @ _columns(h, other, extra)
 
 
 def _rotation_invariant(loss: Any, labels: Tensor | None, extra: Tensor | None, h: Tensor, other: Tensor) -> bool:

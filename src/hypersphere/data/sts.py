@@ -7,7 +7,7 @@ benchmark (Cer et al. 2017) and SICK (Marelli et al. 2014) are one file per spli
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -169,10 +169,10 @@ def _table(path: Path) -> ScoredPairs:
     """A table of one's own: columns by their names in the first line, or a file of SentEval's benchmark."""
     lines = read_lines(path)
     names = ("sentence1", "sentence2", "score")
-    header = next(csv.reader(lines[:1], delimiter="\t" if "\t" in (lines or [""])[0] else ","), [])
+    delimiter = "\t" if "\t" in (lines or [""])[0] else ","
+    header = next(csv.reader(lines[:1], delimiter=delimiter), [])
     if set(names) <= set(header):
-        delimiter = "\t" if "\t" in lines[0] else ","
-        rows = list(csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL))[1:]
+        rows = list(_rows(path, lines, delimiter))[1:]
         found = _columns(path, path.stem, rows, tuple(header.index(name) for name in names))  # type: ignore[arg-type]
     elif len(header) >= 7 and path.stem.startswith("sts-"):
         split = path.stem.removeprefix("sts-")
@@ -183,6 +183,25 @@ def _table(path: Path) -> ScoredPairs:
     if not len(found):
         raise ValueError(f"{path} has no pair.")
     return found
+
+
+def _rows(path: Path, lines: list[str], delimiter: str) -> Iterator[list[str]]:
+    """Cells of a table. In a file of tabs whose lines have all their columns as they are, such as GLUE's, quotation
+    marks belong to the text, unless they can only be a writer's: around column names too, or in "a ""b"" c"."""
+    if delimiter == "\t" and '"' not in lines[0] and len({line.count("\t") for line in lines if line}) == 1:
+        for line in filter(None, lines):
+            yield [_unquoted(cell) for cell in line.split("\t")]
+        return
+    try:
+        yield from filter(None, csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        raise ValueError(f"{path}: the quotation marks do not pair up ({error}).") from None
+
+
+def _unquoted(cell: str) -> str:
+    inner = cell[1:-1]
+    written = len(cell) > 1 and cell[0] == cell[-1] == '"' and '""' in inner and '"' not in inner.replace('""', "")
+    return inner.replace('""', '"') if written else cell
 
 
 def _from_hub(name: str, split: str) -> ScoredPairs:

@@ -217,7 +217,7 @@ CLASS_MEANINGS = {
     "within": ("distance within classes", "mean, {classes.classes} classes"),
     "between": ("distance between classes", "mean"),
     "gap": ("class gap", "between less within"),
-    "agreement": ("neighbours of one class", "by chance: {classes.chance:.4f}"),
+    "agreement": ("neighbours of one class", "share of those that could be; by chance: {classes.chance:.4f}"),
 }
 
 

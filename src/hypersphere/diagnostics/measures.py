@@ -8,7 +8,7 @@ is an objective (``align_uniform``, ``mhe``, ``vicreg``).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -53,7 +53,7 @@ def uniformity(z: Tensor, t: float = 2) -> float:
     """
     _some_rows(z)
     h = unit(z)
-    parts = [torch.logsumexp(2 * t * (cosines.double() - 1), dim=0) for cosines in distinct_pairs(h)]
+    parts = [torch.logsumexp(2 * t * (cosines.double() - 1), dim=0) for cosines in distinct_pairs(h, chordal)]
     return float(torch.logsumexp(torch.stack(parts), dim=0)) - math.log(len(h) * (len(h) - 1) / 2)
 
 
@@ -148,8 +148,13 @@ def spectrum(z: Tensor, centre: bool = False) -> Tensor:
         square = deviations @ deviations.T
     else:
         square = second_moment(h) - len(h) * torch.outer(mean, mean)
-    values: Tensor = torch.linalg.eigvalsh(square)
-    return values.clamp_min(0).flip(0)
+    return without_noise(torch.linalg.eigvalsh(square), len(h), scale=len(h))
+
+
+def without_noise(eigenvalues: Tensor, rows: int, scale: float) -> Tensor:
+    """Eigenvalues of a moment of that many rows, largest first, 0 where they are what rounding left of ``scale``."""
+    least = 16 * max(len(eigenvalues), math.sqrt(rows)) * torch.finfo(torch.float64).eps * scale
+    return torch.where(eigenvalues > least, eigenvalues, 0).flip(0)
 
 
 def second_moment(h: Tensor) -> Tensor:
@@ -161,16 +166,31 @@ def second_moment(h: Tensor) -> Tensor:
     return found
 
 
-def distinct_pairs(h: Tensor) -> Iterator[Tensor]:
+def products(one: Tensor, other: Tensor) -> Tensor:
+    """(N, M) cosines of unit rows."""
+    return one @ other.T
+
+
+def chordal(one: Tensor, other: Tensor) -> Tensor:
+    """(N, M) cosines c of unit rows, and for zero rows what makes 2 - 2c the squared distance too: ½ and, of two, 1."""
+    found = products(one, other)
+    for rows, dim in ((one, 1), (other, 0)):
+        zero = (rows == 0).all(dim=1)
+        if bool(zero.any()):
+            found += 0.5 * zero.to(found.dtype).unsqueeze(dim)
+    return found
+
+
+def distinct_pairs(h: Tensor, compare: Callable[[Tensor, Tensor], Tensor] = products) -> Iterator[Tensor]:
     """Cosines of all pairs i < j of unit rows, as one flat tensor for each pair of blocks."""
     blocks = h.split(TILE)
     for place, rows in enumerate(blocks):
-        inside = rows @ rows.T
+        inside = compare(rows, rows)
         above = torch.ones_like(inside, dtype=torch.bool).triu(1)
         if len(rows) > 1:
             yield inside[above]
         for columns in blocks[place + 1 :]:
-            yield (rows @ columns.T).flatten()
+            yield compare(rows, columns).flatten()
 
 
 def _sum_of_squares(one: Tensor, other: Tensor) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hypersphere.diagnostics.measures import spectrum
+from hypersphere.diagnostics.measures import spectrum, without_noise
 from hypersphere.diagnostics.rows import Rows
 from hypersphere.geometry import normalize, unit
 
@@ -82,8 +82,7 @@ class Moments:
         square = self.second / self.count
         if centre:
             square = square - torch.outer(self.mean, self.mean)
-        values: Tensor = torch.linalg.eigvalsh(square)
-        return values.clamp_min(0).flip(0)
+        return without_noise(torch.linalg.eigvalsh(square), self.count, scale=1.0)
 
 
 def _marks(block: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hypersphere.diagnostics.measures import distinct_pairs
+from hypersphere.diagnostics.measures import chordal, distinct_pairs
 from hypersphere.diagnostics.uniform import riesz_energy_of_uniform
 from hypersphere.geometry import chord
 
@@ -19,7 +19,10 @@ BINS = 200  # of a histogram of cosines over [-1, 1]
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Each row's k nearest others: their places (S, k), the nearest's cosine (S,), how often each row is one (S,)."""
+    """Each row's k nearest others: their places (S, k), the nearest's cosine (S,), how often each row is one (S,).
+
+    Rows that are equally near for the last places share them: copies are no hubs.
+    """
 
     places: Tensor
     nearest: Tensor
@@ -40,14 +43,18 @@ def neighbours(h: Tensor, k: int) -> Neighbours:
     """The ``k`` nearest of the other unit rows, exactly."""
     k = min(k, len(h) - 1)
     places, nearest = [], []
+    occurrences = torch.zeros(len(h), dtype=torch.float64)
     for rows in torch.arange(len(h)).split(ROWS):
         cosines = h[rows] @ h.T
         cosines[torch.arange(len(rows)), rows] = -math.inf
         best = cosines.topk(k, dim=1)
         places.append(best.indices)
         nearest.append(best.values[:, 0])
-    found = torch.cat(places)
-    return Neighbours(found, torch.cat(nearest), torch.bincount(found.flatten(), minlength=len(h)))
+        last, rounding = best.values[:, -1:], 16 * torch.finfo(h.dtype).eps
+        above, reached = cosines > last + rounding, cosines >= last - rounding
+        before, tied = above.sum(dim=1), (reached & ~above).double()
+        occurrences += above.sum(dim=0) + ((k - before) / tied.sum(dim=1)) @ tied
+    return Neighbours(torch.cat(places), torch.cat(nearest), occurrences)
 
 
 @dataclass(frozen=True)
@@ -77,10 +84,11 @@ def gap(h: Tensor, other: Tensor) -> Gap:
         own[torch.arange(len(rows)), rows] = True
         positive = cosines[own]
         negative = cosines[~own].view(len(rows), size - 1)
-        near = _distance(positive)
-        distance += float((_distance(negative).mean(dim=1) - near).sum())
+        distances = _distance(chordal(h[rows], other))
+        near, far = distances[own], distances[~own].view(len(rows), size - 1)
+        distance += float((far.mean(dim=1) - near).sum())
+        hardest += float((far.amin(dim=1) - near).sum())
         best = negative.amax(dim=1)
-        hardest += float((_distance(best) - near).sum())
         first += float((positive > best).sum())
         level = positive.unsqueeze(1)
         closer += float(((negative < level).double() + 0.5 * (negative == level)).mean(dim=1).sum())
@@ -96,7 +104,7 @@ class Classes:
     labelled: int  # rows of the sample with a label
     within: float
     between: float
-    agreement: float  # share of the nearest neighbours that are of the row's class
+    agreement: float  # share of the nearest neighbours that are of the row's class, of as many as could be
     chance: float  # the same for neighbours drawn at random
 
     @property
@@ -114,7 +122,7 @@ def classes(h: Tensor, labels: Tensor, near: Neighbours) -> Classes:
     total = {True: 0.0, False: 0.0}
     pairs = {True: 0, False: 0}
     for rows in torch.arange(len(h)).split(ROWS):
-        distances = _distance(h[rows] @ h.T)
+        distances = _distance(chordal(h[rows], h))
         counts = (labels[rows].unsqueeze(1) >= 0) & (labels >= 0)
         counts[torch.arange(len(rows)), rows] = False
         same = labels[rows].unsqueeze(1) == labels
@@ -122,16 +130,23 @@ def classes(h: Tensor, labels: Tensor, near: Neighbours) -> Classes:
             chosen = counts & (same == kind)
             total[kind] += float(distances[chosen].sum())
             pairs[kind] += int(chosen.sum())
+    labelled = int((labels >= 0).sum())
     beside = labels[near.places]
-    valid = (labels >= 0).unsqueeze(1) & (beside >= 0)
-    agree = (beside == labels.unsqueeze(1))[valid].double()
+    seen = (beside >= 0).sum(dim=1)
+    _, place, count = labels.unique(return_inverse=True, return_counts=True)
+    partners = count[place] - 1
+    possible = torch.where(labels >= 0, torch.minimum(seen, partners), 0)
+    judged = possible > 0
+    agree = float((beside == labels.unsqueeze(1)).sum(dim=1)[judged].sum())
+    drawn = float((seen * partners)[judged].sum()) / max(1, labelled - 1)
+    all_possible = float(possible.sum()) or math.nan
     return Classes(
         classes=len(labels[labels >= 0].unique()),
-        labelled=int((labels >= 0).sum()),
+        labelled=labelled,
         within=total[True] / pairs[True] if pairs[True] else math.nan,
         between=total[False] / pairs[False] if pairs[False] else math.nan,
-        agreement=float(agree.mean()) if len(agree) else math.nan,
-        chance=pairs[True] / max(1, pairs[True] + pairs[False]),
+        agreement=agree / all_possible,
+        chance=drawn / all_possible,
     )
 
 
@@ -142,7 +157,7 @@ def riesz_energy(h: Tensor) -> float:
     0.707107
     """
     total, pairs = 0.0, len(h) * (len(h) - 1) / 2
-    for cosines in distinct_pairs(h):
+    for cosines in distinct_pairs(h, chordal):
         total += float(_distance(cosines).clamp_min(NEAREST_DISTANCE).reciprocal().sum())
     return total / pairs
 

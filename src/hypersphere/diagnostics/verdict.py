@@ -137,7 +137,7 @@ def _of_spread(view: View, found: Diagnosis, possible: int) -> Iterator[Finding]
             "(infonce, dhel), or subtract the mean row (and whiten) before comparing.",
         )  # fmt: skip
     if view.hubness > HUBS.value:
-        most = int(view.occurrences.max())
+        most = round(float(view.occurrences.max()))
         yield Finding(
             HUBS.finding, False, "a few rows are neighbours of very many others.",
             f"skewness of the neighbour counts {view.hubness:.1f}; one row is among the {found.sampling.neighbours} "
@@ -186,7 +186,7 @@ def _of_pairs(pairs: Pairs) -> Iterator[Finding]:
 def _mixed_classes(own: Classes) -> Finding:
     return Finding(
         MIXED_CLASSES.finding, False, "a row's neighbours are hardly more often of its class than any rows are.",
-        f"{own.agreement:.1%} of neighbours share the class, {own.chance:.1%} would by chance; mean distance "
-        f"{own.within:.3f} within and {own.between:.3f} between classes.",
+        f"{own.agreement:.1%} of the neighbours that could share the class do, {own.chance:.1%} would by chance; mean "
+        f"distance {own.within:.3f} within and {own.between:.3f} between classes.",
         "check that labels and rows are in the same order; otherwise this encoder does not see the classes.",
     )  # fmt: skip

@@ -101,13 +101,13 @@ def _dimensions(axis: Axes, diagnosis: Diagnosis) -> None:
 def _neighbours(axis: Axes, diagnosis: Diagnosis) -> None:
     """How many rows are a neighbour so often; a long tail to the right are hubs."""
     k = diagnosis.sampling.neighbours
-    most = max(int(view.occurrences.max()) for view in diagnosis.views)
+    most = max(round(float(view.occurrences.max())) for view in diagnosis.views)
     edges = np.arange(0, most + 2 + (step := math.ceil((most + 1) / 60)), step)
     for view, (colour, line) in zip(diagnosis.views, VIEWS, strict=False):
         counts, _ = np.histogram(view.occurrences.numpy(), bins=edges)
         axis.stairs(
             counts, edges, color=colour, linestyle=line, linewidth=1.4, fill=len(diagnosis.views) == 1, alpha=0.75,
-            label=f"{view.name}: skewness {view.hubness:.2f}, most {int(view.occurrences.max()):,}",
+            label=f"{view.name}: skewness {view.hubness:.2f}, most {view.occurrences.max():,.0f}",
         )  # fmt: skip
     axis.axvline(k, color=SOFT, linewidth=1.1, linestyle=":", label=f"on average {k}")
     axis.set_yscale("symlog", linthresh=1)

@@ -106,9 +106,8 @@ def prepare_lines(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> T
     say(f"Data: three lines, {len(x)} points, noise {noise:g}; the positive of x is −x with fresh noise.")
     known = label_fraction(labels, recipe.data.labels, recipe.seed)
     kept, aside = held_out_rows(len(x), recipe)
-    trainer = _trainer(
-        recipe, folder, encoder, Instances(x[kept], known[kept]), lambda points: (points, negated(points, noise)), say
-    )  # fmt: skip
+    training = Instances(x[kept], known[kept], kept)
+    trainer = _trainer(recipe, folder, encoder, training, lambda points: (points, negated(points, noise)), say)
     description = {"name": "mlp", "channels": 3, "size": 1, "options": {"hidden": recipe.encoder.hidden},
                    "normalise": None}  # fmt: skip
     return Task(

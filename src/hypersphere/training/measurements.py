@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from hypersphere.anatomy import Anatomy, dissect
 from hypersphere.diagnostics import alignment, effective_rank, participation_ratio, total_variance, uniformity
+from hypersphere.diagnostics.measures import chordal
 from hypersphere.geometry import unit
 from hypersphere.objectives import Objective, create_objective
 from hypersphere.objectives.base import FeatureObjective
@@ -147,7 +148,7 @@ def _cosines(z1: Tensor, z2: Tensor) -> dict[str, float]:
     size = len(cosine)
     own = torch.eye(size, dtype=torch.bool)
     positive, negative = cosine.diagonal(), cosine[~own].view(size, size - 1)
-    distance = (2 - 2 * cosine).clamp_min(0).sqrt()
+    distance = (2 - 2 * chordal(unit(z1), unit(z2))).clamp_min(0).sqrt()
     gap = distance[~own].view(size, size - 1).mean(dim=1) - distance.diagonal()
     hardest = positive - negative.amax(dim=1)
     found = {}

@@ -118,11 +118,12 @@ def minimisers(quick: bool = False) -> Finding:
             losses = LOSSES[::4] if quick and views == 2 else LOSSES
             few += [_few(loss, case, views, starts=1 if quick else 4) for loss in losses]
     many: list[dict[str, Any]] = []
+    steps = 20 if quick else STEPS
     for N in (16,) if quick else (8, 16, 32, 64, 128, 256):
         _log.info("%d points in 3 dimensions, aligned", N)
-        many += [_many(loss, N, 20 if quick else STEPS) for loss in LOSSES]
+        many += [_many(loss, N, steps) for loss in LOSSES]
     torch.set_num_threads(threads)
-    return _minimisers(few, many)
+    return _minimisers(few, many, steps)
 
 
 def _few(loss: Loss, case: Case, views: int, starts: int) -> dict[str, Any]:
@@ -166,7 +167,7 @@ def _many(loss: Loss, N: int, iterations: int) -> dict[str, Any]:
     }
 
 
-def _minimisers(few: list[dict[str, Any]], many: list[dict[str, Any]]) -> Finding:
+def _minimisers(few: list[dict[str, Any]], many: list[dict[str, Any]], steps: int) -> Finding:
     aligned, free = ([row for row in few if row["views"] == views] for views in ("aligned", "two free"))
     below = [row for row in few if not row["reached"] and row["gap"] < 0]
     missed = [row for row in few if not row["reached"] and row["gap"] > 0]
@@ -189,7 +190,7 @@ def _minimisers(few: list[dict[str, Any]], many: list[dict[str, Any]]) -> Findin
         f"{max(abs(row['gap']) for row in last):.2g} of those of the uniform measure{_rates(many)}; the Gaussian "
         f"energy (t = {T:g}) is at most {excess:.2g} above its own. The smallest angle is {min(shares):.0%} "
         f"to {max(shares):.0%} of Fejes Tóth's bound, near it for the Riesz energies only, after one start and "
-        f"{STEPS} steps: soft potentials may care little for a few close pairs, or need longer."
+        f"{steps} steps: soft potentials may care little for a few close pairs, or need longer."
     )
     return Finding(
         title="Minimisers of contrastive losses in a batch and in the limit",
@@ -228,7 +229,8 @@ def _rates(many: Sequence[dict[str, Any]]) -> str:
     if not rates:
         return ""
     odd = [f"{name} N^{rate:.1f}" for name, rate in rates.items() if abs(rate + 1) > 0.1]
-    return f", a gap that falls as 1/N for {len(rates) - len(odd)} of {len(rates)} ({', '.join(odd)})"
+    others = f" ({', '.join(odd)})" if odd else ""
+    return f", a gap that falls as 1/N for {len(rates) - len(odd)} of {len(rates)}{others}"
 
 
 def _names(rows: Sequence[dict[str, Any]]) -> str:
