@@ -378,3 +378,14 @@ def test_effective_rank_and_uniformity_as_their_papers_write_them():
     assert found.effective_rank == pytest.approx(np.exp(scipy.stats.entropy(shares)), rel=1e-6)
     squared = scipy.spatial.distance.pdist(h, "sqeuclidean")
     assert found.uniformity == pytest.approx(np.log(np.exp(-2 * squared).mean()), rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("count", "dim"), [(500, 64), (3000, 64), (100_000, 4), (32, 64)])
+def test_what_rounding_leaves_of_a_constant_is_no_dimension(count, dim, dtype):
+    z = uniform_points(1, dim).to(dtype).repeat(count, 1)
+    assert diagnostics.participation_ratio(z) == 1
+    assert diagnostics.effective_rank(z, centre=True) == 1
+    assert diagnostics.effective_rank(z) == pytest.approx(1, abs=1e-5)
+    found = diagnose(z)
+    assert found.views[0].participation_ratio == 1 and found.views[0].effective_rank_centred == 1

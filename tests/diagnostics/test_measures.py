@@ -123,17 +123,6 @@ def test_wrong_shapes_get_one_sentence():
         diagnostics.uniformity(torch.tensor([[1.0, 2.0], [math.nan, 1.0]]))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("count", "dim"), [(500, 64), (3000, 64), (100_000, 4), (32, 64)])
-def test_what_rounding_leaves_of_a_constant_is_no_dimension(count, dim, dtype):
-    z = torch.from_numpy(rows(1, dim)).to(dtype).repeat(count, 1)
-    assert measures.participation_ratio(z) == 1
-    assert measures.effective_rank(z, centre=True) == 1
-    assert measures.effective_rank(z) == pytest.approx(1, abs=1e-5)
-    found = diagnostics.diagnose(z)
-    assert found.views[0].participation_ratio == 1 and found.views[0].effective_rank_centred == 1
-
-
 def test_a_small_spread_is_more_than_rounding():
     z = 1 + 1e-4 * torch.from_numpy(rows(500, 8))
     assert measures.participation_ratio(z) > 3
