@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections import UserDict
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -136,3 +138,29 @@ def _cached_share(encoder: Encoder) -> tuple[float, list[Tensor]]:
     loss = hs.create_objective("infonce", gather=True)(embed(mine), embed(mine))
     loss.backward()
     return loss.item(), [p.grad.clone() for p in encoder.parameters()]
+
+
+class Two(NamedTuple):
+    ids: Tensor
+    mask: Tensor
+
+
+class Encoding(UserDict):
+    """As tokenizers return it: what it holds are attributes too."""
+
+    def __getattr__(self, name: str) -> Tensor:
+        return self.data[name]
+
+
+def test_inputs_keep_their_kind() -> None:
+    class Encoder(nn.Module):
+        def forward(self, given: Any) -> Tensor:
+            return given.ids * given.mask
+
+    ids, mask = torch.randn(7, 3), torch.rand(7, 1)
+    for given in (Two(ids, mask), Encoding(ids=ids, mask=mask)):
+        assert torch.equal(hs.GradientCache(Encoder(), 3)(given), ids * mask)
+        assert torch.equal(given.ids, ids)
+    cached = hs.GradientCache(nn.Linear(3, 2), 4)
+    assert cached(ids[:0]).shape == (0, 2)
+    assert torch.equal(cached(input=ids), cached.encoder(ids))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
 import torch.utils.checkpoint
 from torch import Tensor
+from torch.autograd import forward_ad
 
 import hypersphere as hs
 from hypersphere.engine import SOFTPLUS, masked_logsumexp, masked_max, masked_mean, masked_sum_of, weighted_sum
-from hypersphere.objectives import PairwiseObjective
+from hypersphere.objectives import FeatureObjective, PairwiseObjective
 from hypersphere.testing.example import views
 
 
@@ -53,3 +55,98 @@ REDUCTIONS: dict[str, Any] = {
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_an_objective_may_differentiate_inside(reduction: str) -> None:
     hs.testing.assert_streams_exactly(DifferentiatesInside(reduced=REDUCTIONS[reduction]))
+
+
+def shift_margin(objective: Any, labels: Tensor) -> None:
+    objective.margin = 0.0
+
+
+def learn(objective: Any, labels: Tensor) -> None:
+    with torch.no_grad():
+        objective.log_temperature.add_(1.0)
+
+
+def forget_labels(objective: Any, labels: Tensor) -> None:
+    labels.fill_(-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "change", "said"),
+    [
+        ("met", {}, shift_margin, "a setting of the objective was changed"),
+        ("infonce", {"learnable": True}, learn, "modified by an inplace operation"),
+        ("supcon", {}, forget_labels, "modified by an inplace operation"),
+    ],
+)
+def test_what_changes_before_a_second_sweep_is_noticed(name: str, params: Any, change: Any, said: str) -> None:
+    """Losses anchor by anchor are computed again in backward, which must not be the gradient of something else."""
+    z1, z2 = (z.requires_grad_() for z in views(9, 5))
+    objective, labels = hs.create_objective(name, reduction="none", **params).double(), torch.arange(9) % 3
+    with hs.streaming(4):
+        values = objective(z1, z2, labels)
+        expected = torch.autograd.grad(values.sum(), z1)[0]
+        values = objective(z1, z2, labels)
+        objective.eval()  # which is no setting
+        torch.testing.assert_close(torch.autograd.grad(values.sum(), z1)[0], expected)
+        values = objective(z1, z2, labels)
+        change(objective, labels)
+        with pytest.raises(RuntimeError, match=said):
+            torch.autograd.grad(values.sum(), z1)
+
+
+@pytest.mark.parametrize("name", [name for name in hs.list_objectives() if name != "cloa"])
+def test_torch_func_sees_the_same_derivatives(name: str) -> None:
+    z1, z2 = views(6, 3)
+    objective = hs.create_objective(name).double()
+    leaf = z1.clone().requires_grad_()
+    expected = torch.autograd.grad(objective(leaf, z2), leaf)[0]
+
+    def loss(z: Tensor) -> Tensor:
+        value: Tensor = objective(z, z2)
+        return value
+
+    torch.testing.assert_close(torch.func.grad(loss)(z1), expected)
+    torch.testing.assert_close(torch.func.jacrev(loss)(z1), expected)
+    torch.testing.assert_close(torch.func.jacfwd(loss)(z1), expected)
+    direction = z1.flip(0)
+    value, along = torch.func.jvp(loss, (z1,), (direction,))
+    torch.testing.assert_close(value, objective(z1, z2))
+    torch.testing.assert_close(along, (expected * direction).sum())
+    with forward_ad.dual_level():
+        dual = forward_ad.unpack_dual(loss(forward_ad.make_dual(z1, direction)))
+        torch.testing.assert_close(dual.tangent, along)
+    refused = pytest.raises(RuntimeError, match=r"torch\.func and forward mode")
+    with hs.streaming(2), nullcontext() if isinstance(objective, FeatureObjective) else refused:
+        torch.func.grad(loss)(z1)
+
+
+@pytest.mark.parametrize("name", ["infonce", "siglip", "mhe", "spectral"])
+def test_torch_func_sees_the_same_second_derivatives(name: str) -> None:
+    z1, z2 = views(4, 3)
+    objective = hs.create_objective(name).double()
+    expected = torch.autograd.functional.hessian(lambda z: objective(z, z2), z1)
+    torch.testing.assert_close(torch.func.hessian(lambda z: objective(z, z2))(z1), expected)
+
+
+class InPlace(PairwiseObjective):
+    """DCL, written carelessly."""
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+        return masked_logsumexp(negatives.div_(0.1), mask) - positive / 0.1
+
+
+def test_positives_do_not_change_with_what_is_done_to_negatives() -> None:
+    z1, z2 = views(7, 4)
+    expected = hs.create_objective("dcl", temperature=0.1)(z1, z2)
+    torch.testing.assert_close(InPlace()(z1, z2), expected)
+
+
+def test_tensors_without_rows_get_one_sentence() -> None:
+    objective, z = hs.create_objective("infonce"), torch.eye(3)
+    one: Any = torch.tensor(1.0)
+    for given in ((one, one), (z, one)):
+        with pytest.raises(ValueError, match="must be a matrix, one embedding per row"):
+            objective(*given)
+    for extra in (one, 5):
+        with pytest.raises(ValueError, match="negatives must be a"):
+            objective(z, z, negatives=extra)

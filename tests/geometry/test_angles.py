@@ -30,7 +30,7 @@ def test_gradients_equal_finite_differences(cos: float) -> None:
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("cos", [-1.0 - 1e-6, -1.0, 1.0, 1.0 + 1e-6])
 def test_at_and_beyond_the_ends_value_and_gradient_are_finite(
     measure: Callable[[Tensor], Tensor], dtype: torch.dtype, cos: float

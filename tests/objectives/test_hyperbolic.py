@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import mpmath as mp
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
 
 import hypersphere as hs
+from hypersphere.testing.example import views
 
 TAU = 0.5
 
@@ -81,3 +86,20 @@ def test_a_bare_product_in_float32_would_lose_them() -> None:
         ball.distance((p.to(dtype) * ball.metric(p).to(dtype)) @ q.to(dtype).T) for dtype in (p.dtype, torch.float32)
     )
     assert ((roughly / exactly - 1).abs() > 1e-3).any()
+
+
+def test_one_temperature_is_kept_under_one_name(tmp_path: Path) -> None:
+    objective = hs.create_objective("hyperbolic", learnable=True, temperature=0.3)
+    assert list(objective.state_dict()) == ["log_temperature"]
+    save_file(objective.state_dict(), tmp_path / "kept.safetensors")
+    for assign in (False, True):
+        other = hs.create_objective("hyperbolic", learnable=True)
+        other.load_state_dict(load_file(tmp_path / "kept.safetensors"), assign=assign)
+        assert len(list(other.parameters())) == 1
+        assert other.temperature.item() == pytest.approx(0.3)
+        other(*views(5, 3)).backward()
+        assert other.log_temperature.grad is not None
+        assert other(*views(5, 3)).item() == pytest.approx(objective(*views(5, 3)).item())
+    wrapped = nn.ModuleDict({"a": hs.create_objective("cloa", base=objective, num_classes=2, dim=3)})
+    assert [name for name in wrapped.state_dict() if "temperature" in name] == ["a.base.log_temperature"]
+    wrapped.load_state_dict(wrapped.state_dict())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import hypersphere as hs
 from hypersphere.objectives import PairwiseObjective
@@ -29,6 +29,12 @@ def test_a_changed_setting_reaches_the_inner_objectives() -> None:
     cloa.gather = True
     assert cloa.base.gather
     assert cloa.regression.gather
+    for wrapper in (cloa, hs.create_objective("mixup")):
+        before = wrapper.base
+        for base in (hs.create_objective("ntxent", gather=True), nn.Identity(), "ntxent"):
+            with pytest.raises(ValueError, match="base is fixed when it is created"):
+                wrapper.base = base
+        assert wrapper.base is before
     with pytest.raises(ValueError, match="seed is fixed when it is created"):
         cloa.seed = 3
     mixup = hs.create_objective("mixup")

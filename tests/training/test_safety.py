@@ -196,6 +196,22 @@ def test_a_loss_that_is_no_number_stops_the_run_with_its_rows(tmp_path: Path) ->
     assert not (tmp_path / "run" / "results.json").exists()
 
 
+def test_a_head_whose_output_is_no_number_stops_the_run_too(tmp_path: Path) -> None:
+    """The encoder's rows are finite still when the head's are not any more."""
+    words = ["digits", "optimizer.name=sgd", "optimizer.lr=1e6", "steps=30", f"output={tmp_path / 'run'}"]
+    done = subprocess.run(command(*words), env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "not finite at step" in done.stderr and "rows of the batch: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_json_alone_is_printed_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = worlds.recipe_file(tmp_path, **worlds.digits_recipe(tmp_path))
+    done = subprocess.run(command(str(path), "--json"), env=ENVIRONMENT, capture_output=True, text=True)
+    assert json.loads(done.stdout)["steps"] == 6
+    assert "Encoder: " in done.stderr
+
+
 def losses(run: Path, step: int) -> list[float]:
     state = json.loads((run / "checkpoints" / f"checkpoint-{step}" / "trainer_state.json").read_text())
     return [entry["loss"] for entry in state["log_history"] if "loss" in entry]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 import warnings
 from typing import Annotated, Any
 
@@ -39,7 +40,7 @@ def train(
     from hypersphere.training.trainer import NotFiniteError
 
     try:
-        finished = run(wanted, resume=resume, say=_say)
+        finished = run(wanted, resume=resume, say=_aside if as_json else _say)
     except NotFiniteError as error:
         typer.echo(_ended(error), err=True)
         raise typer.Exit(1) from None
@@ -91,6 +92,13 @@ def _say(sentence: str) -> None:
     from tqdm.auto import tqdm
 
     tqdm.write(sentence)
+
+
+def _aside(sentence: str) -> None:
+    """Where it does not stand between the lines of what a program reads."""
+    from tqdm.auto import tqdm
+
+    tqdm.write(sentence, file=sys.stderr)
 
 
 def _need(packages: tuple[str, ...]) -> None:

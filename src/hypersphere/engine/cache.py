@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import torch
@@ -39,7 +40,7 @@ class GradientCache(nn.Module):
         self._refuse_batch_norm()
         size = _batch_size([args, kwargs])
         found = []
-        for start in range(0, size, self.chunk_size):
+        for start in range(0, max(size, 1), self.chunk_size):
             here = slice(start, start + self.chunk_size)
             chunk_args, chunk_kwargs = _cut((args, kwargs), here)
             if torch.is_grad_enabled():
@@ -84,7 +85,13 @@ def _cut(tree: Any, here: slice) -> Any:
     if isinstance(tree, Tensor) and tree.ndim:
         return tree[here]
     if isinstance(tree, Mapping):
-        return {key: _cut(value, here) for key, value in tree.items()}
+        parts = {key: _cut(value, here) for key, value in tree.items()}
+        if not isinstance(tree, MutableMapping):
+            return parts
+        found = copy.copy(tree)  # of its own kind, such as a tokenizer's output
+        found.update(parts)
+        return found
     if isinstance(tree, (list, tuple)):
-        return type(tree)(_cut(value, here) for value in tree)
+        members = [_cut(value, here) for value in tree]
+        return type(tree)(*members) if hasattr(tree, "_fields") else type(tree)(members)
     return tree

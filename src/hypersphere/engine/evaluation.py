@@ -57,10 +57,11 @@ def evaluate(
 ) -> Statistics:
     """The reduced "loss" and, if ``parts``, every other named number of the objective, all differentiable.
 
-    Everything is computed in float32 or better, also under autocast.
+    Everything is computed in float32 or better, also under autocast, as long as backward is called outside of it.
     """
     gathers = world_size(objective.gather) > 1
-    if not gathers and not (isinstance(z1, Tensor) and isinstance(z2, Tensor)):
+    given = [z1, z2] if negatives is None else [z1, z2, negatives]
+    if not gathers and not all(isinstance(z, Tensor) and z.ndim for z in given):
         check(z1, z2, labels, negatives)  # says what is wrong; anything else is checked when the batch is assembled
     device = z1.device.type if isinstance(z1, Tensor) else "cpu"
     with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
@@ -114,7 +115,7 @@ def _dense_turn(objective: Evaluable, turn: Turn) -> Statistics:
         and not objective.one_sided
         and objective.rows is None
     ):
-        positive = matrices[0].diagonal()  # there already
+        positive = matrices[0].diagonal().clone()  # there already, but matrices may be written to
     else:
         positive = positives(objective, x, y)
     return objective.block(turn.anchors(objective, slice(0, batch.size), x, y, matrices, context, positive))

@@ -10,7 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine.listed import Few, current_promise, is_similarities, may_list, remember_promise
+from hypersphere.engine.listed import (
+    Few,
+    current_promise,
+    is_similarities,
+    may_list,
+    plain_operations,
+    remember_promise,
+)
 from hypersphere.engine.mask import filled, known_not_to_hold
 
 CHUNK = 256
@@ -19,7 +26,7 @@ CHUNK = 256
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
     """Largest value of each row, -inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
     with _with_others(x, mask, -math.inf) as known:
-        if not x.requires_grad:
+        if not (x.requires_grad or plain_operations()):
             return known.amax(dim=1)
         place = _argmax(known)
     return _gather(x, place, mask, -math.inf)
@@ -28,7 +35,9 @@ def masked_max(x: Tensor, mask: Tensor) -> Tensor:
 def masked_min(x: Tensor, mask: Tensor) -> Tensor:
     """Smallest value of each row, inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
     known = filled(x, mask, math.inf)
-    return _gather(x, _argmax(known.neg_()), mask, math.inf) if x.requires_grad else known.amin(dim=1)
+    if not (x.requires_grad or plain_operations()):
+        return known.amin(dim=1)
+    return _gather(x, _argmax(known.neg_()), mask, math.inf)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from hypersphere.engine.listed import (
     may_list,
     may_reuse,
     overlaps_similarities,
+    plain_operations,
     remember_promise,
 )
 from hypersphere.engine.mask import count, fill, filled, known_to_hold
@@ -35,6 +36,9 @@ def masked_logsumexp(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Te
     >>> masked_logsumexp(x, torch.tensor([[True, True, False]])).item()
     1.31326162815094
     """
+    if plain_operations():
+        known = torch.where(mask, x * scale, torch.finfo(x.dtype).min)
+        return torch.where(mask.any(dim=1), torch.logsumexp(known, dim=1), -math.inf)
     out: Tensor = _MaskedLogSumExp.apply(x, mask, scale)  # type: ignore[no-untyped-call]
     return out
 
@@ -45,7 +49,8 @@ def masked_softmax(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tens
     A row in which nothing counts comes out uniform rather than NaN.
     """
     lowest = torch.finfo(x.dtype).min
-    if torch.is_grad_enabled() and (x.requires_grad or (isinstance(scale, Tensor) and scale.requires_grad)):
+    moves = x.requires_grad or (isinstance(scale, Tensor) and scale.requires_grad)
+    if plain_operations() or (torch.is_grad_enabled() and moves):
         return torch.softmax(torch.where(mask, x * scale, lowest), dim=1)
     powers, total, _ = _exponentials(x.detach(), mask, scale)
     uniform = total <= 0
@@ -75,6 +80,8 @@ def softmax_weighted_sum(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -
 
 def weighted_sum(weight: Tensor, x: Tensor) -> Tensor:
     """Σ_j weight_ij x_ij; the weight carries no gradient and is not to be used afterwards: (B, M) -> (B,)."""
+    if plain_operations():
+        return (weight.detach().to(x.dtype) * x).sum(dim=1)
     out: Tensor = _WeightedSum.apply(weight.detach().to(x.dtype), x)  # type: ignore[no-untyped-call]
     return out
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from hypersphere.engine.batch import Batch, assemble, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics, Whole
 from hypersphere.engine.gradients import differentiate
+from hypersphere.engine.listed import plain_operations
 from hypersphere.engine.processes import exchange, sum_over_processes, world_size
 from hypersphere.engine.slopes import itself, slopes_of
 from hypersphere.engine.sums import log_sums_of
@@ -53,6 +54,11 @@ def stream(
     rows: int | None,
 ) -> Statistics:
     """The objective's numbers, computed in blocks of ``rows`` anchors (None: chosen from the shape)."""
+    if plain_operations():
+        raise RuntimeError(
+            "a streamed objective has no derivatives for torch.func and forward mode; "
+            "wrap its call in `with hypersphere.dense():` if memory allows N×N similarities"
+        )
     plan = Plan(objective, labels, parts, rows, list(objective.parameters()), torch.is_grad_enabled())
     if objective.reduction == "none":
         if world_size(objective.gather) > 1:
@@ -177,6 +183,13 @@ class _Reduced(torch.autograd.Function):
         return (None, *total)
 
 
+def _settings(objective: Evaluable) -> list[dict[str, object]]:
+    """The numbers and words an objective, and those inside it, are set to."""
+    modules = objective.modules() if isinstance(objective, torch.nn.Module) else [objective]
+    plain = (bool, int, float, str, type(None))
+    return [{k: v for k, v in vars(each).items() if isinstance(v, plain) and k != "training"} for each in modules]
+
+
 class _PerAnchor(torch.autograd.Function):
     """Vectors, one number per anchor: their weights come in backward, which sweeps the anchors once more."""
 
@@ -187,16 +200,21 @@ class _PerAnchor(torch.autograd.Function):
         batch, _ = assemble(plan.objective, z1, z2, plan.labels, negatives)
         values = plan.finish(plan.sweep(batch, []))
         plan.names = list(values)
-        ctx.plan = plan
-        ctx.save_for_backward(z1, z2, negatives)
+        ctx.plan, ctx.settings = plan, _settings(plan.objective)
+        ctx.save_for_backward(z1, z2, negatives, plan.labels, *parameters)  # refused if they were changed by then
         return tuple(values.values())
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_double_backward()
         plan: Plan = ctx.plan
-        plan.sums = log_sums_of(plan.objective)  # like everything else, as the objective is now
-        z1, z2, negatives = ctx.saved_tensors
+        z1, z2, negatives, *_ = ctx.saved_tensors
+        if _settings(plan.objective) != ctx.settings:
+            raise RuntimeError(
+                "a setting of the objective was changed between forward and backward, which computes the losses of a "
+                "streamed batch once more; change settings after backward"
+            )
+        plan.sums = log_sums_of(plan.objective)
         batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
         by_turn = zip(*(weight.split(batch.size) for weight in upstream), strict=True)
         weights: list[Weights] = [dict(zip(plan.names, each, strict=True)) for each in by_turn]

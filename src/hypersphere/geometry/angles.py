@@ -25,16 +25,19 @@ def chord(cos: Tensor, smallest: float = 1e-12) -> Tensor:
     >>> chord(torch.tensor([-1.0, 0.5])).tolist()
     [2.0, 1.0]
     """
-    return (2 - 2 * cos).clamp_min(smallest).sqrt()
+    least = max(smallest, torch.finfo(cos.dtype).tiny) if smallest else 0.0  # above 0 in half precision too
+    return (2 - 2 * cos).clamp_min(least).sqrt()
 
 
 def angle(cos: Tensor, margin: float | None = None) -> Tensor:
-    """arccos with the cosine kept ``margin`` inside [-1, 1] (default 1e-7, float64: 1e-14): finite gradient.
+    """arccos with the cosine kept ``margin`` inside [-1, 1] (default 1e-7, float64: 1e-14, half precision: its
+    rounding): finite gradient.
 
     >>> round(float(angle(torch.tensor(0.0, dtype=torch.float64))), 6)
     1.570796
     """
     inside = margin if margin is not None else (1e-14 if cos.dtype == torch.float64 else 1e-7)
+    inside = max(inside, torch.finfo(cos.dtype).eps) if inside else inside  # what half precision can tell from 1
     return cos.clamp(-1 + inside, 1 - inside).arccos()
 
 

@@ -38,6 +38,10 @@ def normalize(z: Tensor, name: str = "z") -> tuple[Tensor, Tensor]:
     return _normalize_extreme(z, name)
 
 
+class NotFiniteRowsError(ValueError):
+    """Rows hold NaN or Inf."""
+
+
 def require_finite(z: Tensor, name: str) -> None:
     """One sentence that names the rows with NaN or Inf, if there are any."""
     if z.detach().sum().isfinite():  # which it is not if any of its numbers is not
@@ -45,7 +49,7 @@ def require_finite(z: Tensor, name: str) -> None:
     bad = (~z.detach().isfinite().all(dim=1)).nonzero().flatten()
     if len(bad):
         rows = ", ".join(str(int(row)) for row in bad[:5]) + (", …" if len(bad) > 5 else "")
-        raise ValueError(f"{name} holds NaN or Inf in {len(bad)} of {len(z)} rows (row {rows})")
+        raise NotFiniteRowsError(f"{name} holds NaN or Inf in {len(bad)} of {len(z)} rows (row {rows})")
 
 
 def _normalize_extreme(z: Tensor, name: str) -> tuple[Tensor, Tensor]:

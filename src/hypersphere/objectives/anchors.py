@@ -140,7 +140,8 @@ class CLOA(Objective):
     def _labelled(self, labels: Tensor, device: torch.device) -> int:
         """How many instances have a label, on all processes; an error on every one of them if a label is no class."""
         usable = isinstance(labels, Tensor) and not labels.is_floating_point()  # if not, the engine says so
-        counts = [int((labels >= 0).sum()), int((labels >= self.num_classes).sum())] if usable else [0, 0]
+        known = labels.long() if usable else torch.empty(0)
+        counts = [int((known >= 0).sum()), int((known >= self.num_classes).sum())]
         everybody = exchange(counts, device) if world_size(self.gather) > 1 else [counts]
         if any(unknown for _, unknown in everybody):
             raise ValueError(f"labels must be below the number of classes ({self.num_classes}), or -1")

@@ -95,9 +95,14 @@ class Objective(nn.Module):
     def _possible_reductions(self) -> tuple[str, ...]:
         return self.reductions
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.final and self.__dict__.get("_ready"):  # torch registers a module before a setting is asked
+            raise ValueError(f"{self.name}'s {name} is fixed when it is created; create a new one")
+        super().__setattr__(name, value)
+
     def recheck(self, changed: str) -> None:
         """After a setting was changed: everything must fit together still, and inner objectives follow."""
-        if changed in ("learnable", *self.final):
+        if changed == "learnable":
             raise ValueError(f"{self.name}'s {changed} is fixed when it is created; create a new one")
         self._ready = False
         try:

@@ -71,6 +71,11 @@ class BallInfoNCE(PairwiseObjective):
         return softplus(others + self.distance(positive) * scale, threshold=50)
 
 
+def _share_temperature(objective: Hyperbolic, _: Any = None) -> None:
+    """One temperature for sphere and ball, also after another tensor was put in its place."""
+    objective.sphere.log_temperature = objective.ball.log_temperature = objective.log_temperature
+
+
 @register("hyperbolic")
 class Hyperbolic(Objective):
     """InfoNCE on the sphere plus InfoNCE in the Poincaré ball.
@@ -99,8 +104,22 @@ class Hyperbolic(Objective):
         start = self.temperature.item() if isinstance(self.temperature, Tensor) else self.temperature
         self.sphere = InfoNCE(temperature=start, **common)
         self.ball = BallInfoNCE(temperature=start, curvature=self.curvature, **common)
-        if self.learnable:  # one temperature for both
-            self.sphere.log_temperature = self.ball.log_temperature = self.log_temperature
+        if self.learnable:
+            _share_temperature(self)
+            self.register_load_state_dict_post_hook(_share_temperature)  # type: ignore[no-untyped-call]
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """With the one temperature under its own name only."""
+        found = super().state_dict(*args, **kwargs)
+        for inner in ("sphere", "ball"):
+            found.pop(f"{kwargs.get('prefix', '')}{inner}.log_temperature", None)
+        return found
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        if self.learnable and f"{prefix}log_temperature" in state_dict:
+            for inner in ("sphere", "ball"):
+                state_dict[f"{prefix}{inner}.log_temperature"] = state_dict[f"{prefix}log_temperature"]
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def follow(self) -> None:
         for inner in (self.sphere, self.ball):

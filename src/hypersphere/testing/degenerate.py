@@ -8,7 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.testing.example import call, dimension, parameters, some_labels, views
+from hypersphere.objectives import Objective
+from hypersphere.testing.example import (
+    call,
+    dimension,
+    in_type,
+    parameters,
+    require_gradient,
+    some_labels,
+    views,
+)
 
 
 def degenerate_views(dim: int = 4) -> Iterator[tuple[str, Tensor, Tensor]]:
@@ -28,23 +37,28 @@ def degenerate_views(dim: int = 4) -> Iterator[tuple[str, Tensor, Tensor]]:
         yield str(dtype), z1.to(dtype), z2.to(dtype)
 
 
-def assert_survives(objective: Any) -> None:
+def assert_survives(objective: Any, dim: int = 4) -> None:
     """Finite value and gradients on zero, huge, identical, antipodal and duplicated rows, N = 2, half precision.
 
-    Objectives on raw features are exempt from huge rows.
+    Objectives on raw features are exempt from huge rows. Modules that are not hypersphere's are given their weights in
+    the type of the rows.
 
     >>> import hypersphere as hs
     >>> assert_survives(hs.create_objective("met"))
     """
     exempt = ("huge rows",) if getattr(objective, "raw_rows", False) else ()
-    for name, z1, z2 in degenerate_views(dimension(objective, 4)):
+    for name, z1, z2 in degenerate_views(dimension(objective, dim)):
         if name in exempt:
             continue
         z1, z2 = z1.clone().requires_grad_(), z2.clone().requires_grad_()
-        value = call(objective, z1, z2, some_labels(len(z1)), None)
+        tried = objective if isinstance(objective, Objective) else in_type(objective, z1.dtype)
+        try:
+            value = require_gradient(call(tried, z1, z2, some_labels(len(z1)), None))
+        except (RuntimeError, ValueError) as error:
+            raise AssertionError(f"on {name} it fails: {error}") from error
         if not value.isfinite().all():
             raise AssertionError(f"on {name} the value is {value.tolist()}")
-        moving = [z1, z2, *parameters(objective)]
+        moving = [z1, z2, *parameters(tried)]
         for place, slope in enumerate(torch.autograd.grad(value.sum(), moving, allow_unused=True)):
             if slope is not None and not slope.isfinite().all():
                 what = ("z1", "z2")[place] if place < 2 else "a parameter"

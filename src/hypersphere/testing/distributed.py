@@ -43,7 +43,8 @@ def assert_distributed_exact(
     dim = dimension(objective, dim)
     sizes = [3 + rank % 3 for rank in range(world_size)]  # uneven: 3, 4, 5, 3, …
     for extra in (0, 2) if takes_negatives(objective) else (0,):
-        whole = _step(copy.deepcopy(objective), sizes, range(world_size), dim, seed, extra, False)
+        with torch.random.fork_rng(devices=[]):
+            whole = _step(copy.deepcopy(objective), sizes, range(world_size), dim, seed, extra, False)
         shares = workers(world_size).run(_share, objective, sizes, dim, seed, extra, timeout=timeout)
         _compare(whole, shares, tolerance)
 

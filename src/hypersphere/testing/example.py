@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -34,15 +35,31 @@ def call(objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor, 
 
 
 def parameters(objective: Any) -> list[nn.Parameter]:
-    return list(objective.parameters()) if isinstance(objective, nn.Module) else []
+    """Those that are learned."""
+    found = objective.parameters() if isinstance(objective, nn.Module) else []
+    return [parameter for parameter in found if parameter.requires_grad]
+
+
+def in_type(objective: Any, dtype: torch.dtype) -> Any:
+    """A copy that computes in this type, if it has any numbers of its own."""
+    return copy.deepcopy(objective).to(dtype) if isinstance(objective, nn.Module) else objective
+
+
+def require_gradient(value: Tensor) -> Tensor:
+    if not value.requires_grad:
+        raise AssertionError("the objective's value has no gradient: it does not depend on the embeddings")
+    return value
 
 
 def takes_negatives(objective: Any) -> bool:
     """Whether extra negatives mean anything to it."""
-    bases = [objective, getattr(objective, "base", None)]
-    return isinstance(objective, Objective) and not any(isinstance(each, FeatureObjective) for each in bases)
+    while isinstance(objective, Objective) and not isinstance(objective, FeatureObjective):
+        if not hasattr(objective, "base"):
+            return True
+        objective = objective.base
+    return False
 
 
 def dimension(objective: Any, otherwise: int) -> int:
-    """The dimension an objective insists on, if it does."""
-    return int(getattr(objective, "dim", otherwise))
+    """The dimension one of our objectives insists on, if it does; what others call so may be anything."""
+    return int(getattr(objective, "dim", otherwise)) if isinstance(objective, Objective) else otherwise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +9,16 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine import dense, streaming
-from hypersphere.testing.example import call, dimension, parameters, some_labels, takes_negatives, views
+from hypersphere.testing.example import (
+    call,
+    dimension,
+    in_type,
+    parameters,
+    require_gradient,
+    some_labels,
+    takes_negatives,
+    views,
+)
 
 
 def assert_gradient_exact(objective: Any, size: int = 6, dim: int = 4, tolerance: float = 1e-6) -> None:
@@ -21,11 +29,12 @@ def assert_gradient_exact(objective: Any, size: int = 6, dim: int = 4, tolerance
     >>> import hypersphere as hs
     >>> assert_gradient_exact(hs.create_objective("infonce", learnable=True))
     """
-    objective = copy.deepcopy(objective).double() if parameters(objective) else objective
+    objective = in_type(objective, torch.float64)
     z1, z2 = (z.requires_grad_() for z in views(size, dimension(objective, dim)))
     labels = some_labels(size)
     inputs: list[Tensor] = [z1, z2, *parameters(objective)]
-    found = torch.autograd.grad(call(objective, z1, z2, labels, None), inputs, allow_unused=True)
+    value = require_gradient(call(objective, z1, z2, labels, None))
+    found = torch.autograd.grad(value, inputs, allow_unused=True)
     names = ["z1", "z2"] + [f"parameter {i}" for i in range(len(inputs) - 2)]
     for name, tensor, gradient in zip(names, inputs, found, strict=True):
         expected = torch.zeros_like(tensor)
@@ -56,7 +65,7 @@ def assert_streams_exactly(
     >>> import hypersphere as hs
     >>> assert_streams_exactly(hs.create_objective("siglip"))
     """
-    objective = copy.deepcopy(objective).double() if parameters(objective) else objective
+    objective = in_type(objective, torch.float64)
     z1, z2 = (z.requires_grad_() for z in views(size, dimension(objective, dim)))
     extra = views(4, dimension(objective, dim), seed=1)[0].requires_grad_()
     labels = some_labels(size)

@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader
 from transformers import Trainer
 
 from hypersphere.engine import Statistics
+from hypersphere.geometry.unit import NotFiniteRowsError
 from hypersphere.objectives.base import Objective
 from hypersphere.training import checkpoints
 from hypersphere.training.batches import Batches, Loader
@@ -90,9 +91,7 @@ class ObjectiveTraining(_Base):
         self._rows = inputs["rows"]
         try:
             value = self.loss(views, inputs.get("labels"))
-        except ValueError:  # objectives refuse rows that are no numbers
-            if bool(torch.isfinite(views).all()):
-                raise
+        except NotFiniteRowsError:  # of the encoder, or of what the head makes of them
             self._stop(views, inputs)
         if not bool(torch.isfinite(value)):
             self._stop(views, inputs)
