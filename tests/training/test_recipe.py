@@ -100,6 +100,11 @@ def test_what_text_has_no_use_for_is_refused(words: list[str], sentence: str) ->
     assert sentence in str(caught.value)
 
 
+def test_steps_and_epochs_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="both are given"):
+        read_recipe("digits", ["steps=3", "epochs=2"])
+
+
 def test_a_recipe_that_is_not_there_names_the_nearest() -> None:
     with pytest.raises(FileNotFoundError, match="did you mean 'digits'"):
         read_recipe("digit")

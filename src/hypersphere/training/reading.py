@@ -49,6 +49,9 @@ def read_recipe(source: str, words: Iterable[str] = ()) -> Recipe:
         raise ValueError(f"{path.name} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(tree, dict):
         raise ValueError(f"{path.name} must hold sections such as data and encoder, not {type(tree).__name__}")
+    words = list(words)
+    if {"steps", "epochs"} <= {word.partition("=")[0] for word in words}:
+        raise ValueError("a run has either steps or epochs, and both are given")
     for word in words:
         _put(tree, word)
     tree = {key: {_SHORT[key]: value} if key in _SHORT and not isinstance(value, dict) else value
