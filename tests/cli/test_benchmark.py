@@ -119,3 +119,40 @@ def test_without_typer_one_sentence_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert done.stderr == "The command needs typer and rich: pip install 'hypersphere[cli]'.\n"
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [
+        (["--json", "{tmp}/z.json", "--csv", "{tmp}/z.json"], "--csv cannot be {tmp}/z.json, where another"),
+        (["--json", "{tmp}/z.json", "--csv", "{tmp}/new/../z.json"], "--csv cannot be"),
+        (["--json", "{tmp}/out/benchmark.csv"], "--csv cannot be"),
+        (["--csv", "{tmp}/out/cells.jsonl"], "--csv cannot be"),
+        (["--json", "{tmp}"], "is a folder"),
+        (["--json", "{tmp}/file/z.json"], "cannot be written"),
+        (["--max-gb", "inf"], "--max-gb must be at most 1e+09, not inf"),
+        (["--max-gb", "1e305"], "--max-gb must be"),
+        (["--max-gb", "nan"], "--max-gb must be"),
+        (["--max-seconds", "inf"], "--max-seconds must be"),
+    ],
+)
+def test_bad_places_and_limits_get_one_sentence_before_anything_is_measured(
+    words: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hypersphere.cli.benchmark._measure", None)
+    (tmp_path / "file").write_text("kept")
+    done = CliRunner().invoke(app, [*COMMAND, f"{tmp_path}/out", *(word.format(tmp=tmp_path) for word in words)])
+    assert done.exit_code == 2, done.output
+    assert sentence.format(tmp=tmp_path) in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists() and (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_file_cannot_be_the_folder_of_the_training_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is said before anything is measured."""
+    monkeypatch.setattr("hypersphere.studies.benchmark.training.measure", None)
+    text = tmp_path / "text.txt"
+    text.write_text("a line\n")
+    done = CliRunner().invoke(app, ["benchmark", "training", "model", str(text), "--out", str(text)])
+    assert done.exit_code == 2
+    assert done.stderr == f"{text} cannot be written (Not a directory).\n"
+    assert text.read_text() == "a line\n"

@@ -208,3 +208,68 @@ def test_columns_left_out_are_named(tmp_path):
     assert told in run(tmp_path / "z.parquet").stdout
     found = json.loads(run(tmp_path / "z.parquet", "--json").stdout)
     assert found["dims"] == 3 and found["read"] == told
+
+
+def test_a_page_never_takes_the_place_of_data(views, text, model, tmp_path, monkeypatch):
+    """And this is said before anything is computed."""
+    monkeypatch.setattr("hypersphere.cli.diagnose._check", None)
+    z, labels = tmp_path / "z.npy", tmp_path / "labels.html"
+    np.save(z, np.eye(4))
+    labels.write_text("a\nb\na\nb\n")
+    (tmp_path / "link.html").symlink_to(z)
+    (tmp_path / "folder.html").mkdir()
+    before = {path: path.read_bytes() for path in (views, z, labels, text)}
+    for words, sentence in [
+        ((z, "--page", z), "is read here"),
+        ((z, "--page", tmp_path / "link.html"), "is read here"),
+        ((z, views, "--page", views), "is read here"),
+        ((z, "--labels", labels, "--page", labels), "is read here"),
+        ((model, "--text", text, "--page", text), "is read here"),
+        ((z, "--page", views), "ends in .html or .htm"),
+        ((z, "--page", tmp_path / "page"), "ends in .html or .htm"),
+        ((z, "--page", tmp_path / "folder.html"), "is a folder"),
+        ((z, "--page", z / "page.html"), "cannot be written"),
+    ]:
+        refused(run(*words), sentence)
+    assert {path: path.read_bytes() for path in before} == before
+    assert not (tmp_path / "page").exists()
+
+
+def test_floats_of_eight_bits_are_read(tmp_path):
+    import torch
+    from safetensors.torch import save_file
+
+    z = torch.randn(40, 8, generator=torch.Generator().manual_seed(0)).to(torch.float8_e4m3fn)
+    save_file({"z1": z}, tmp_path / "short.safetensors")
+    np.save(tmp_path / "long.npy", z.float().numpy())
+    short, long = (json.loads(run(tmp_path / name, "--json", "--sample", 20).stdout)
+                   for name in ("short.safetensors", "long.npy"))  # fmt: skip
+    assert short["rows"] == 40 and short["views"] == long["views"]
+
+
+def test_floats_of_four_bits_get_one_sentence(tmp_path):
+    import torch
+    from safetensors.torch import save_file
+
+    kind = getattr(torch, "float4_e2m1fn_x2", None)
+    if kind is None:
+        pytest.skip("this torch has none")
+    save_file({"z1": torch.ones(4, 4, dtype=torch.uint8).view(kind)}, tmp_path / "z.safetensors")
+    refused(run(tmp_path / "z.safetensors"), "at least 8 bits")
+
+
+def test_a_seed_beyond_the_generators_range_gets_one_sentence(views):
+    for seed in (10**22, -1):
+        refused(run(views, "--seed", seed), "invalid value for '--seed'")
+
+
+def test_labels_of_ones_own_stand_in_for_a_bad_column(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = np.random.default_rng(0).normal(size=(6, 3)).tolist()
+    pq.write_table(pa.table({"z": rows, "labels": [0, 1, None, 1, 0, 1]}), tmp_path / "z.parquet")
+    refused(run(tmp_path / "z.parquet"), "is null in row 2; every row needs a label (-1 stands for none)")
+    (tmp_path / "labels.txt").write_text("a\nb\na\nb\na\nb\n")
+    found = json.loads(run(tmp_path / "z.parquet", "--labels", tmp_path / "labels.txt", "--json").stdout)
+    assert found["classes"]["classes"] == 2

@@ -87,6 +87,45 @@ def test_labels_in_the_file_reach_supcon(views, tmp_path, without_figures):
     assert ratios[0] != ratios[1]
 
 
+def test_labels_may_be_words(views, tmp_path, without_figures):
+    with np.load(views) as arrays:
+        both = {name: arrays[name] for name in ("z1", "z2")}
+    answers = []
+    for labels in (np.arange(12) % 3, np.array(["ant", "bee", "cow"] * 4)):
+        np.savez(tmp_path / "labelled.npz", **both, labels=labels)
+        answer = run("dissect", "supcon", "cloa", "--embeddings", tmp_path / "labelled.npz", "--json")
+        assert answer.exit_code == 0, answer.output
+        answers.append(answer.stdout)
+    assert answers[0] == answers[1]
+    np.savez(tmp_path / "labelled.npz", **both, labels=np.array(["ant", "bee"]))
+    _refused(run("dissect", "supcon", "--embeddings", tmp_path / "labelled.npz"), "12 whole numbers or words")
+
+
+@pytest.mark.parametrize("change", ["cut", "altered"])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_damaged_archive_gets_one_sentence(change, save, tmp_path):
+    path = tmp_path / "damaged.npz"
+    z = np.random.default_rng(0).normal(size=(40, 6))
+    save(path, z1=z, z2=z + 1)
+    whole = path.read_bytes()
+    half = len(whole) // 3
+    path.write_bytes(whole[:half] if change == "cut" else whole[:half] + bytes(60) + whole[half + 60 :])
+    _refused(run("dissect", "met", "--embeddings", path), "damaged.npz cannot be read as npz")
+
+
+def test_floats_of_eight_and_sixteen_bits_are_read(tmp_path, without_figures):
+    import torch
+    from safetensors.torch import save_file
+
+    z1, z2 = torch.randn(2, 12, 6, generator=torch.Generator().manual_seed(0)).to(torch.float8_e4m3fn)
+    numbers = []
+    for kind in (torch.float8_e4m3fn, torch.bfloat16, torch.float32):
+        save_file({"z1": z1.to(kind), "z2": z2.to(kind)}, tmp_path / "views.safetensors")
+        answer = run("dissect", "siglip", "--embeddings", tmp_path / "views.safetensors", "--json")
+        numbers.append(json.loads(answer.stdout)["objectives"][0]["numbers"])
+    assert numbers[0] == numbers[1] == numbers[2]
+
+
 def test_npy_and_safetensors_hold_the_same(views, tmp_path, without_figures):
     from safetensors.numpy import save_file
 
@@ -109,6 +148,10 @@ def test_npy_and_safetensors_hold_the_same(views, tmp_path, without_figures):
         (("infonce", "temperatur=1"), "did you mean 'temperature'?"),
         (("infonce", "temperature=-1"), "above 0"),
         (("infonce", "temperature="), "key=value"),
+        (("infonce", "--step", "nan"), "a finite step above 0"),
+        (("infonce", "--step", "inf"), "a finite step above 0"),
+        (("infonce", "--seed", "99999999999999999999999"), "invalid value for '--seed'"),
+        (("infonce", "--seed", "-1"), "invalid value for '--seed'"),
         (("infonce", "--embeddings", "nowhere.npz"), "there is no file nowhere.npz"),
     ],
 )
@@ -135,7 +178,7 @@ def _spoilt(**change):
         (_spoilt(z2=np.ones((4, 3))), "one shape"),
         (_spoilt(z1=np.ones(5)), "shape (N, D)"),
         (_spoilt(z1=np.array([["a", "b"]])), "must be numbers"),
-        ({"a": np.ones((5, 3)), "z2": np.ones((5, 3))}, "no array z1"),
+        ({"a": np.ones((5, 3)), "z2": np.ones((5, 3))}, "has no 'z1'; it has a, z2"),
     ],
 )
 def test_bad_embeddings_get_one_sentence(arrays, sentence, tmp_path):
@@ -171,7 +214,7 @@ def test_reproduce_lists_and_runs_items(tmp_path):
     answer = run("reproduce", "nie2023/appendix-d", "--quick", "--out", tmp_path)
     assert answer.exit_code == 0, answer.output
     assert "agrees" in answer.output
-    assert (tmp_path / "nie2023" / "appendix-d" / "appendix-d.png").exists()
+    assert (tmp_path / "nie2023" / "appendix-d-quick" / "appendix-d.png").exists()
 
 
 @pytest.mark.parametrize("words, sentence", [(("li2024/fig22",), "did you mean"), ((), "--list")])

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from hypersphere.cli.answers import OneSentence
-from hypersphere.cli.evaluate import evaluate
+from hypersphere.cli.evaluate import POOLINGS, evaluate
 from tests.data.senteval import write_sts
 from tests.evaluation.tiny_model import write_tiny_model
 
@@ -128,12 +128,18 @@ def test_a_probe_goes_to_the_image_half(monkeypatch, tmp_path: Path) -> None:
         (("{model}", "--transfer", "{folder}", "--setting", "mean"), "--setting has no effect without --sts"),
         (("{model}", "--mteb", "A", "--tasks", "MR"), "--tasks has no effect without --sts or --transfer"),
         (("{model}", "--sts", "{folder}", "--max-length", "65"), "at most 64 tokens"),
+        (("--sts", "{folder}", "--sentences", "{tmp}/mine.npy"), "ends in .jsonl, not {tmp}/mine.npy"),
+        (("--sts", "{folder}", "--sentences", "{model}/config.json/mine.jsonl"), "cannot be written (Not a directory)"),
+        (("--sts", "{folder}", "--sentences", "{tmp}"), "{tmp} is a folder"),
+        (("{model}", "--sts", "{folder}", "--pooling", "max"), "did you mean 'mean'? there are cls, mean, first-last"),
+        (("{model}", "--sts", "{folder}", "--pooling", "first"), "did you mean 'first-last'?"),
+        (("{model}", "--mteb", "STS22", "--pooling", "weightedmean"), "There is no pooling 'weightedmean'"),
     ],
 )
 def test_bad_input_is_answered_in_one_sentence(words, sentence: str, folder: Path, model: Path, tmp_path: Path) -> None:
     answer = run(*(word.format(model=model, folder=folder, tmp=tmp_path) for word in words))
     assert answer.exit_code == 2, answer.output
-    assert sentence in answer.output
+    assert sentence.format(model=model, folder=folder, tmp=tmp_path) in answer.output
     assert len(answer.output.strip().splitlines()) == 1
 
 
@@ -144,3 +150,42 @@ def test_an_error_without_words_is_named(model: Path, folder: Path, monkeypatch)
     monkeypatch.setattr("hypersphere.evaluation.sentences.evaluate_sentences", fail)
     answer = run(model, "--sts", folder)
     assert answer.exit_code == 2 and answer.output.strip().splitlines()[-1] == "ValueError."
+
+
+def test_sentences_never_take_the_place_of_another_file(folder: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "mine.npy", np.eye(3))
+    before = (tmp_path / "mine.npy").read_bytes()
+    assert run("--sts", folder, "--tasks", "STS-B", "--sentences", tmp_path / "mine.npy").exit_code == 2
+    assert (tmp_path / "mine.npy").read_bytes() == before
+
+
+def test_the_poolings_are_those_of_the_encoders() -> None:
+    from hypersphere.encoders import text
+
+    assert POOLINGS == text.POOLINGS
+
+
+@pytest.mark.parametrize("kind", ["float8_e4m3fn", "bfloat16"])
+def test_floats_that_numpy_does_not_know_are_named(kind: str, folder: Path, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    save_file({"embeddings": torch.ones(2, 3).to(getattr(torch, kind))}, tmp_path / "mine.safetensors")
+    (tmp_path / "mine.jsonl").write_text('"a"\n"b"\n')
+    answer = run("--embeddings", tmp_path / "mine.safetensors", "--sts", folder)
+    assert answer.exit_code == 2 and answer.output.count("\n") == 1
+    assert "which numpy cannot read; save them as float16 or float32" in answer.output
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numpy leaves a cut archive open
+@pytest.mark.parametrize("change", ["cut", "altered"])
+def test_a_damaged_archive_gets_one_sentence(change: str, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.npz"
+    np.savez_compressed(path, embeddings=np.random.default_rng(0).normal(size=(40, 6)))
+    whole = path.read_bytes()
+    half = len(whole) // 2
+    path.write_bytes(whole[:half] if change == "cut" else whole[:half] + bytes(60) + whole[half + 60 :])
+    path.with_suffix(".jsonl").write_text("".join(f'"{number}"\n' for number in range(40)))
+    answer = run("--embeddings", path, "--sts", folder)
+    assert answer.exit_code == 2 and answer.output.count("\n") == 1
+    assert "mine.npz cannot be read" in answer.output

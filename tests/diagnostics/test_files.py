@@ -186,3 +186,70 @@ def test_large_packed_arrays_are_mapped_and_the_same(
     mapped = files.load_embeddings(path).z1
     assert isinstance(mapped, np.memmap) and not isinstance(whole, np.memmap)
     assert np.array_equal(mapped, rows) and np.array_equal(whole, rows)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_altered_archive_is_refused(save, tmp_path, monkeypatch):
+    """In memory, and where large arrays are unpacked to a file."""
+    from hypersphere.diagnostics import files
+
+    path = tmp_path / "z.npz"
+    save(path, z1=np.random.default_rng(0).normal(size=(50, 6)))
+    whole = path.read_bytes()
+    for spill in (2**26, 100):
+        monkeypatch.setattr(files, "SPILL", spill)
+        for place in range(100, len(whole) // 2, 97):
+            path.write_bytes(
+                whole[:place] + bytes(byte ^ 255 for byte in whole[place : place + 8]) + whole[place + 8 :]
+            )
+            with pytest.raises(ValueError, match="cannot be read as npz"):
+                load_embeddings(path)
+
+
+def test_a_header_of_nonsense_is_refused(tmp_path):
+    np.save(tmp_path / "z.npy", Z1)
+    whole = (tmp_path / "z.npy").read_bytes()
+    for old, new in ((b"'shape': (9, 4)", b"'shape': (9, (("), (b"(9, 4), }  ", b"(-9, 4), } ")):
+        assert old in whole
+        (tmp_path / "z.npy").write_bytes(whole.replace(old, new))
+        with pytest.raises(ValueError, match="cannot be read as npy"):
+            load_embeddings(tmp_path / "z.npy")
+
+
+@pytest.mark.parametrize(
+    "lists, sentence",
+    [
+        ([[1.0, 2.0]] * 5 + [[1.0]] + [[1.0, 2.0]], "has lists of different lengths: 1 numbers in row 5, 2 in row 0"),
+        ([[1.0, 2.0], [1.0] * 9, [3.0]], "has lists of different lengths: 9 numbers in row 1, 2 in row 0"),
+        ([[1.0, 2.0], [1.0, 2.0], None, [1.0]], "is null in row 2"),
+        ([None, [1.0, 2.0]], "is null in row 0"),
+        ([[1.0, 2.0], [1.0, None]], "has a null among the numbers of row 1"),
+        ([[1, 2], [None, 3]], "has a null among the numbers of row 1"),
+    ],
+)
+def test_the_first_wrong_list_of_a_column_is_named(lists, sentence, tmp_path):
+    pq.write_table(pa.table({"z": lists}), tmp_path / "z.parquet")
+    with pytest.raises(ValueError) as caught:
+        load_embeddings(tmp_path / "z.parquet")
+    assert str(caught.value) == f"column 'z' of {tmp_path / 'z.parquet'} {sentence}"
+
+
+def test_a_wrong_list_is_counted_over_all_batches(tmp_path):
+    pq.write_table(pa.table({"z": [[1.0, 2.0]] * 9000 + [[1.0]]}), tmp_path / "z.parquet")
+    with pytest.raises(ValueError, match="1 numbers in row 9000, 2 in row 0"):
+        load_embeddings(tmp_path / "z.parquet")
+
+
+@pytest.mark.parametrize(
+    "labels, sentence",
+    [
+        ([0, None, 1], "'labels' of .* is null in row 1; every row needs a label \\(-1 stands for none\\)$"),
+        (["a", "b", None], "'labels' of .* is null in row 2; every row needs a label$"),
+        ([[0], [1], [0, 1]], "'labels' of .* holds list<.*>; labels are one whole number or word for each row"),
+    ],
+)
+def test_a_column_of_labels_has_one_for_each_row(labels, sentence, tmp_path):
+    pq.write_table(pa.table({"z": Z1[:3].tolist(), "labels": labels}), tmp_path / "z.parquet")
+    with pytest.raises(ValueError, match=sentence):
+        load_embeddings(tmp_path / "z.parquet")
+    same(load_embeddings(tmp_path / "z.parquet", labelled=False), Z1[:3])

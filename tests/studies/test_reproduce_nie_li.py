@@ -83,3 +83,33 @@ def test_the_filter_makes_the_hardest_take_over():
     last = [row for row in finding.data["fig3"] if row["temperature"] == 0.05][-1]
     assert last["share as released"] == 1
     assert last["share"] < 0.05
+
+
+def test_a_quick_version_leaves_the_full_result_alone(tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    def item(quick):
+        rows = [{"points": 1 if quick else 100}]
+        return items.Finding("Title", "claim", "measured", True, data={"d": rows}, figures={"f": Figure()})
+
+    monkeypatch.setattr(items, "find", lambda _: item)
+    full = items.reproduce("paper/item", tmp_path)
+    before = {path.name: path.read_bytes() for path in full.parent.iterdir()}
+    quick = items.reproduce("paper/item", tmp_path, quick=True)
+    assert full == tmp_path / "paper" / "item" / "finding.md"
+    assert quick == tmp_path / "paper" / "item-quick" / "finding.md"
+    assert {path.name: path.read_bytes() for path in full.parent.iterdir()} == before
+    assert set(before) == {path.name for path in quick.parent.iterdir()} == {"finding.md", "d.csv", "f.png", "f.pdf"}
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_no_half_of_it(tmp_path, monkeypatch):
+    class Half:
+        def savefig(self, page, **_):
+            (page.write_bytes if hasattr(page, "write_bytes") else page.write)(b"half")
+            raise RuntimeError("interrupted")
+
+    finding = items.Finding("Title", "claim", "measured", True, figures={"f": Half()})
+    monkeypatch.setattr(items, "find", lambda _: lambda quick: finding)
+    with pytest.raises(RuntimeError, match="interrupted"):
+        items.reproduce("paper/item", tmp_path)
+    assert list((tmp_path / "paper" / "item").iterdir()) == []

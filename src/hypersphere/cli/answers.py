@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -36,8 +39,28 @@ def _sentence(error: Any) -> str:
 
 def refuse(sentence: str) -> NoReturn:
     """Ends the command with one sentence and exit code 2."""
-    typer.echo(f"{sentence[:1].upper()}{sentence[1:]}", err=True)
+    typer.echo(_begun(sentence), err=True)
     raise typer.Exit(2)
+
+
+def _begun(sentence: str) -> str:
+    """With a capital letter, unless the first word is a name, as of a file or a setting.
+
+    >>> _begun("there is no file z.npy."), _begun("z.npy cannot be read."), _begun("max_length is 9.")
+    ('There is no file z.npy.', 'z.npy cannot be read.', 'max_length is 9.')
+    """
+    first = sentence.partition(" ")[0].rstrip(",;:.?")
+    return f"{sentence[:1].upper()}{sentence[1:]}" if first.isalpha() else sentence
+
+
+def need_folder(folder: Path) -> None:
+    """Refuses a folder in which nothing can be written, before any work; one that is not there yet is not made."""
+    there = next(each for each in (folder, *folder.parents) if os.path.exists(each))
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        refuse(f"{folder} cannot be written ({error.strerror}).")
 
 
 def put(screen: Console, table: Any) -> None:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 
 from hypersphere import __version__
-from hypersphere.cli.answers import console, put, refuse
+from hypersphere.cli.answers import console, need_folder, put, refuse
 from hypersphere.figures import draw_growth
 from hypersphere.report import write_whole
 from hypersphere.studies.benchmark import summary
@@ -29,6 +29,7 @@ from hypersphere.studies.benchmark.timing import duration, machine
 SIZES = "64,256,1024,4096,16384,65536"
 OUT = Path("benchmark-objectives")
 INTERRUPTED = 130
+MOST = 1e9  # gigabytes or seconds: no limit, in effect
 
 
 def option(help: str, *names: str, metavar: str | None = None, at_least: int | None = None) -> Any:
@@ -68,15 +69,15 @@ def benchmark_objectives(
     for value, option in ((max_gb, "--max-gb"), (max_seconds, "--max-seconds")):
         if value is not None and not value > 0:
             refuse(f"{option} must be above 0, not {value:g}.")
+        if value is not None and value > MOST:
+            refuse(f"{option} must be at most {MOST:g}, not {value:g}.")
     if lightly_python is not None and not lightly_python.is_file():
         refuse(f"there is no Python at {lightly_python} for --lightly-python.")
+    files = {"json": json_path or out / "benchmark.json", "csv": csv_path or out / "benchmark.csv"}
+    _check_files(files, out)
     threads = threads or torch.get_num_threads()
     about = {"machine": machine(threads), "dim": dim}
     cells = _folder(out, about)
-    files = {"json": json_path or out / "benchmark.json", "csv": csv_path or out / "benchmark.csv"}
-    for path in files.values():
-        if path.is_dir():
-            refuse(f"{path} is a folder, so nothing can be written there.")
     screen = console(stderr=True)
     pythons, absent = taking_part(lightly_python) if peers else ({}, {})
     plan = Plan(wanted, batch_sizes, dim, threads, repeats, _max_bytes(max_gb), max_seconds, pythons)
@@ -105,6 +106,19 @@ def _sizes(text: str) -> list[int]:
     if not words or not all(word.isascii() and word.isdigit() and int(word) >= 8 for word in words):
         refuse(f"--sizes must be whole numbers of at least 8 with commas between them, such as 64,256, not {text!r}.")
     return sorted({int(word) for word in words})
+
+
+def _check_files(files: dict[str, Path], out: Path) -> None:
+    """Each result needs a place of its own."""
+    taken = {(out / name).resolve() for name in ("cells.jsonl", "settings.json", "benchmark.md", "benchmark.png")}
+    for kind, path in files.items():
+        if path.is_dir():
+            refuse(f"{path} is a folder, so nothing can be written there.")
+        if path.resolve() in taken:
+            refuse(f"--{kind} cannot be {path}, where another result is written; give each a name of its own.")
+        taken.add(path.resolve())
+        if path.parent != out:
+            need_folder(path.parent)
 
 
 def _folder(out: Path, about: dict[str, Any]) -> Cells:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hypersphere.cli.answers import console, refuse
+from hypersphere.cli.answers import console, need_folder, refuse
 
 
 def benchmark_training(
@@ -27,6 +27,8 @@ def benchmark_training(
 
     if not Path(text).expanduser().is_file():
         refuse(f"there is no text file {text}.")
+    if out is not None:
+        need_folder(out)
     setting = Setting(model, str(Path(text).expanduser()), batch, steps, threads=threads, cache=cache)
     screen = console(stderr=True)
     try:
@@ -35,4 +37,7 @@ def benchmark_training(
         refuse(f"{error}.")
     typer.echo(json.dumps(found) if as_json else page(found))
     if out is not None:
-        typer.echo(f"Written: {write(found, out)}", err=as_json)
+        try:
+            typer.echo(f"Written: {write(found, out)}", err=as_json)
+        except OSError as error:
+            refuse(f"{error.filename or out} cannot be written ({error.strerror}).")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from hypersphere.cli.answers import console, put, refuse
+from hypersphere.cli.answers import console, need_folder, put, refuse
 from hypersphere.diagnostics import Diagnosis
 from hypersphere.diagnostics import diagnose as check
 from hypersphere.diagnostics.diagnosis import NORMALISED, shown
@@ -19,6 +20,7 @@ from hypersphere.report import write_whole
 
 VIEWS = ("one", "dropout")
 BATCH = 64
+PAGES = (".html", ".htm")
 
 
 def diagnose(
@@ -40,7 +42,9 @@ def diagnose(
         str, typer.Option("--arrays", metavar="A[,B]", help="Names of the arrays or columns that are the views.")
     ] = "",
     sample: Annotated[int, typer.Option("--sample", metavar="N", help="Rows compared all with all.")] = 4096,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the sample and of dropout.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="Of the sample and of dropout.")
+    ] = 0,
     page: Annotated[Path | None, typer.Option("--page", metavar="OUT.html", help="Write a page with pictures.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
@@ -57,6 +61,7 @@ def diagnose(
     if text is None and views != "one":
         refuse("--views is for a model on a text; of files, give FILE2 or one file with z1 and z2.")
     if page is not None:
+        _check_page(page, [each for each in (Path(source), second, labels, text) if each is not None])
         _need_matplotlib()
     names = [name.strip() for name in arrays.split(",") if name.strip()]
     if arrays and not names:
@@ -71,7 +76,7 @@ def diagnose(
         elif _is_model(Path(source)) or _is_model(Path(source) / "model"):
             refuse(f"{source} is a model's folder: say which text to embed, with --text FILE.")
         else:
-            loaded = load_embeddings(Path(source), second, names)
+            loaded = load_embeddings(Path(source), second, names, labelled=labels is None)
         if labels is not None:
             loaded = loaded._replace(labels=load_labels(labels))
         found = _check(loaded, sample, seed)
@@ -144,6 +149,17 @@ def _lines(text: Path) -> list[str]:
     if len(kept) < 2:
         raise ValueError(f"{text} has {len(kept)} lines of text; a check-up compares at least two")
     return kept
+
+
+def _check_page(page: Path, inputs: list[Path]) -> None:
+    """A page must not take the place of what is read, nor of anything that is no page."""
+    need_folder(page.parent)
+    if page.exists() and any(os.path.exists(each) and page.samefile(each) for each in inputs):
+        refuse(f"--page would write over {page}, which is read here; choose another name.")
+    if page.suffix.lower() not in PAGES:
+        refuse(f"--page writes HTML: give a name that ends in {' or '.join(PAGES)}, not {page}.")
+    if page.is_dir():
+        refuse(f"--page is a file, but {page} is a folder.")
 
 
 def _need_matplotlib() -> None:

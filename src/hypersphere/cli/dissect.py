@@ -37,7 +37,7 @@ def dissect(
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the figures.")] = Path("dissected"),
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the synthetic batch.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="Of the synthetic batch.")] = 0,
     step: Annotated[float, typer.Option("--step", metavar="λ", help="Step of Lemma 1.")] = 0.1,
     negative: Annotated[
         str, typer.Option("--negative", metavar="WHICH", help="Lemma 1 against the hardest negative or their mean.")
@@ -52,8 +52,8 @@ def dissect(
     names = [word for word in words if "=" not in word]
     settings = _settings([word for word in words if "=" in word])
     _check(names, settings)
-    if step <= 0 or negative not in ("hardest", "mean"):
-        refuse(f"Lemma 1 is for a step above 0 against 'hardest' or 'mean', not {step:g} and {negative!r}.")
+    if not 0 < step < math.inf or negative not in ("hardest", "mean"):
+        refuse(f"Lemma 1 is for a finite step above 0 against 'hardest' or 'mean', not {step:g} and {negative!r}.")
     views = synthetic_views(seed) if embeddings is None else load_views(embeddings)
     objectives = [_objective(name, settings, views) for name in names]
     screen = console(stderr=True)

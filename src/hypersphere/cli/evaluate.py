@@ -10,10 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from hypersphere.cli.answers import console, refuse
+from hypersphere.cli.answers import console, need_folder, refuse
+from hypersphere.data.integrity import known_name
 
 Tell = Callable[[str, float, float], None]
 LABELS, SEEDS = "0.1,0.5,1.0", 3
+POOLINGS = ("cls", "mean", "first-last")  # those of encoders.text, which takes seconds to import
 
 
 def evaluate(
@@ -35,7 +37,7 @@ def evaluate(
         Path | None, typer.Option("--embeddings", metavar="FILE", help="Instead of MODEL: .npy etc. and its .jsonl.")
     ] = None,
     sentences: Annotated[
-        Path | None, typer.Option("--sentences", metavar="FILE", help="Write the sentences as JSON lines and stop.")
+        Path | None, typer.Option("--sentences", metavar="FILE", help="Write the sentences to this .jsonl and stop.")
     ] = None,
     cache: Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="Folder of what is done.")] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep nothing on disk.")] = False,
@@ -64,6 +66,8 @@ def evaluate(
     if tasks is not None and not _listed(tasks):
         refuse("--tasks names no task; leave it out for all.")
     try:
+        if pooling is not None:
+            known_name(pooling, POOLINGS, "pooling")
         if sentences is not None:
             _write_sentences(sentences, sts, transfer, _listed(tasks))
         elif probe is not None:
@@ -112,6 +116,9 @@ def _listed(words: str | None) -> list[str] | None:
 def _write_sentences(path: Path, sts: Path | None, transfer: Path | None, tasks: list[str] | None) -> None:
     from hypersphere.evaluation.sentences import list_sentences
 
+    if path.is_dir():
+        refuse(f"--sentences is a file, but {path} is a folder.")
+    need_folder(path.parent)
     number = list_sentences(path, sts, transfer, tasks)
     typer.echo(f"{path}: {number} distinct sentences")
 

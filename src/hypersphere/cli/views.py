@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.cli.answers import refuse
+from hypersphere.diagnostics.files import VIEW_NAMES, Loaded, load_embeddings
 
 MOST_ROWS = 1024
 SIZE, DIM, NOISE, CLASSES = 128, 16, 0.8, 4
@@ -41,13 +42,13 @@ def synthetic_views(seed: int) -> Views:
 
 def load_views(path: Path) -> Views:
     """Two views from a file, checked, with labels if there are any; never unpickles anything."""
-    arrays = _read(path)
-    z1, z2 = (_checked(arrays[name], name, path) for name in ("z1", "z2"))
+    found = _read(path)
+    z1, z2 = (_checked(values, name, path) for name, values in (("z1", found.z1), ("z2", found.z2)))
     if z1.shape != z2.shape or len(z1) < 2:
         refuse(
             f"z1 and z2 in {path} need one shape and at least two rows, not {tuple(z1.shape)} and {tuple(z2.shape)}."
         )
-    labels = _labels(arrays["labels"], len(z1), path) if "labels" in arrays else None
+    labels = None if found.labels is None else _labels(_array(found.labels), len(z1), path)
     about = f"{path.name}: {len(z1)} pairs in {z1.shape[1]} dimensions"
     if len(z1) > MOST_ROWS:
         chosen = torch.randperm(len(z1), generator=torch.Generator().manual_seed(0))[:MOST_ROWS]
@@ -56,7 +57,13 @@ def load_views(path: Path) -> Views:
     return Views(z1, z2, labels, about)
 
 
-def _checked(array: Any, name: str, path: Path) -> Tensor:
+def _array(values: Any) -> Any:
+    """As numpy has it, also floats of a kind that it does not know."""
+    return values.double().numpy() if isinstance(values, Tensor) and values.is_floating_point() else np.asarray(values)
+
+
+def _checked(values: Any, name: str, path: Path) -> Tensor:
+    array = _array(values)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
         refuse(f"{name} in {path} must be numbers of shape (N, D), not {array.dtype} of shape {array.shape}.")
     bad = np.flatnonzero(~np.isfinite(array.astype(np.float64)).all(axis=1))
@@ -70,42 +77,26 @@ def _checked(array: Any, name: str, path: Path) -> Tensor:
 
 
 def _labels(array: Any, size: int, path: Path) -> Tensor:
-    if array.shape != (size,) or not np.equal(np.mod(array, 1), 0).all():
-        refuse(f"labels in {path} must be {size} whole numbers, one for each row, not {array.dtype} of {array.shape}.")
-    return torch.from_numpy(array.astype(np.int64))
+    """Numbers of classes: whole numbers as they are, words in the order of the alphabet."""
+    words = array.dtype.kind in "US"
+    whole = array.dtype.kind in "biu" or (array.dtype.kind == "f" and np.array_equal(array, np.round(array)))
+    if array.shape != (size,) or not (words or whole):
+        refuse(
+            f"labels in {path} must be {size} whole numbers or words, one for each row, not {array.dtype} of "
+            f"{array.shape}."
+        )
+    return torch.from_numpy((np.unique(array, return_inverse=True)[1] if words else array).astype(np.int64))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Loaded:
     if not path.is_file():
         refuse(f"there is no file {path} with embeddings.")
+    if path.suffix not in (".npz", ".npy", ".safetensors"):
+        refuse(f"embeddings come as .npz, .npy or .safetensors, not as {path}.")
     try:
-        if path.suffix == ".safetensors":
-            found = _read_safetensors(path)
-        elif path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                found = {name: archive[name] for name in archive.files}
-        elif path.suffix == ".npy":
-            both = np.load(path, allow_pickle=False)
-            if both.ndim != 3 or len(both) != 2:
-                refuse(f"{path} must hold an array of shape (2, N, D), not {both.shape}.")
-            found = {"z1": both[0], "z2": both[1]}
-        else:
-            refuse(f"embeddings come as .npz, .npy or .safetensors, not as {path}.")
-    except (OSError, ValueError, EOFError, KeyError) as error:
-        refuse(f"{path} cannot be read as {path.suffix[1:]} ({str(error).splitlines()[0].rstrip('.')}).")
-    missing = [name for name in ("z1", "z2") if name not in found]
-    if missing:
-        refuse(f"{path} has no array {' and '.join(missing)} (it has {', '.join(sorted(found)) or 'none'}).")
+        found = load_embeddings(path, arrays=() if path.suffix == ".npy" else VIEW_NAMES)
+    except (ValueError, OSError, ModuleNotFoundError) as error:
+        refuse(f"{str(error).rstrip('.')}.")
+    if found.z2 is None:
+        refuse(f"{path} must hold an array of shape (2, N, D), not {found.z1.shape}.")
     return found
-
-
-def _read_safetensors(path: Path) -> dict[str, Any]:
-    try:
-        from safetensors import SafetensorError, safe_open
-    except ImportError:
-        refuse("reading .safetensors needs that package: pip install safetensors.")
-    try:
-        with safe_open(path, framework="pt") as archive:
-            return {name: archive.get_tensor(name).to(torch.float64).numpy() for name in archive.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise ValueError(str(error)) from error

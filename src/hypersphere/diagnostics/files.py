@@ -11,8 +11,10 @@ import re
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +25,8 @@ SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
 RUN_FILE = "embeddings.safetensors"  # what a run leaves in its folder: z1, and z2 where there are two views
 VIEW_NAMES = ("z1", "z2")
 LABEL_NAMES = ("labels", "label")
+# What reading a cut or altered file raises: its header may be no Python, or ask for a method or a size there is not.
+DAMAGE = (ValueError, OSError, EOFError, KeyError, RuntimeError, MemoryError, OverflowError, SyntaxError, TokenError)
 SPILL = 2**26  # bytes of an unpacked array that are kept in memory
 
 
@@ -35,16 +39,19 @@ class Loaded(NamedTuple):
     note: str = ""  # what was left out, if anything
 
 
-def load_embeddings(path: Path, second: Path | None = None, arrays: Sequence[str] = ()) -> Loaded:
+def load_embeddings(
+    path: Path, second: Path | None = None, arrays: Sequence[str] = (), *, labelled: bool = True
+) -> Loaded:
     """One or two views from a file, or one from each of two files.
 
     .npy: (N, D), or (2, N, D) for two views; .npz and .safetensors: arrays z1 and z2, or the only one, or those named
     in ``arrays``, and labels; .parquet: columns of lists, or a table of numbers; a run's folder: its embeddings.
+    labelled: False if labels come from elsewhere: a column of labels in a .parquet is then not read.
     """
-    first = _load(path, arrays[:1] if second is not None else arrays)
+    first = _load(path, arrays[:1] if second is not None else arrays, labelled)
     if second is None:
         return first
-    other = _load(second, arrays[1:] or arrays)
+    other = _load(second, arrays[1:] or arrays, labelled)
     for loaded, name in ((first, path), (other, second)):
         if loaded.z2 is not None:
             raise ValueError(f"{name} holds two views by itself; give one file with both, or two files with one each")
@@ -67,7 +74,7 @@ def load_labels(path: Path) -> Any:
     return np.array(lines)
 
 
-def _load(path: Path, arrays: Sequence[str]) -> Loaded:
+def _load(path: Path, arrays: Sequence[str], labelled: bool) -> Loaded:
     if path.is_dir():
         if not (path / RUN_FILE).is_file():
             raise FileNotFoundError(f"{path} is a folder without {RUN_FILE}; a model's folder needs a text beside it")
@@ -85,7 +92,7 @@ def _load(path: Path, arrays: Sequence[str]) -> Loaded:
         return _choose(path, _archive(path), arrays)
     if path.suffix == ".safetensors":
         return _choose(path, _safetensors(path), arrays)
-    return _parquet(path, arrays)
+    return _parquet(path, arrays, labelled)
 
 
 def _choose(path: Path, found: dict[str, Any], names: Sequence[str]) -> Loaded:
@@ -111,7 +118,7 @@ def _choose(path: Path, found: dict[str, Any], names: Sequence[str]) -> Loaded:
 def _numpy(path: Path) -> Any:
     try:
         return np.lib.format.open_memmap(path, mode="r")  # which cannot hold objects, hence nothing to unpickle
-    except (ValueError, OSError, EOFError) as error:
+    except DAMAGE as error:
         raise ValueError(f"{path} cannot be read as npy: {_reason(error)}") from error
 
 
@@ -123,7 +130,7 @@ def _archive(path: Path) -> dict[str, Any]:
             sizes = {member.filename.removesuffix(".npy"): member for member in packed.infolist()}
             large = {name for name in archive.files if sizes[name].file_size > SPILL}
             return {name: _unpacked(packed, sizes[name]) if name in large else archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (*DAMAGE, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path} cannot be read as npz: {_reason(error)}") from error
 
 
@@ -151,12 +158,16 @@ def _safetensors(path: Path) -> dict[str, Any]:
         raise ModuleNotFoundError("reading .safetensors needs an extra: pip install 'hypersphere[cli]'") from error
     try:
         with safe_open(path, framework="pt") as archive:
-            return {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
+            found = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path} cannot be read as safetensors: {_reason(error)}") from error
+    for name, values in found.items():
+        if "float4" in str(values.dtype):
+            raise ValueError(f"{path} holds {name!r} as {values.dtype}; save it with at least 8 bits a number")
+    return found
 
 
-def _parquet(path: Path, names: Sequence[str]) -> Loaded:
+def _parquet(path: Path, names: Sequence[str], labelled: bool) -> Loaded:
     """Columns of lists are views; without any, the numeric columns together are one."""
     try:
         import pyarrow as pa
@@ -167,8 +178,8 @@ def _parquet(path: Path, names: Sequence[str]) -> Loaded:
         with pq.ParquetFile(path) as file:
             schema, count = file.schema_arrow, file.metadata.num_rows
             wide = [field.name for field in schema if _is_list(pa, field.type)]
-            label = next((name for name in LABEL_NAMES if name in schema.names), None)
-            labels = {} if label is None else {"labels": file.read([label]).column(0).to_numpy(zero_copy_only=False)}
+            label = next((name for name in LABEL_NAMES if labelled and name in schema.names), None)
+            labels = {} if label is None else {"labels": _label_column(pa, path, file, label)}
             if wide or names:
                 chosen = _choose(path, {name: name for name in wide}, names)
                 views = [_column(path, file, name, count) for name in (chosen.z1, chosen.z2) if name is not None]
@@ -178,7 +189,7 @@ def _parquet(path: Path, names: Sequence[str]) -> Loaded:
             for place, name in enumerate(columns):
                 together[:, place] = file.read([name]).column(0).to_numpy(zero_copy_only=False)
             return Loaded(together, **labels, note=note)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as parquet: {_reason(error)}") from error
 
 
@@ -194,22 +205,47 @@ def _numeric(pa: Any, path: Path, schema: Any) -> tuple[list[str], str]:
     return fractions, f"Columns of whole numbers were left out: {_listed(whole)}."
 
 
+def _label_column(pa: Any, path: Path, file: Any, name: str) -> Any:
+    """One label for each row; a column of something else, or with gaps, is refused."""
+    kind = file.schema_arrow.field(name).type
+    if pa.types.is_nested(kind):
+        raise ValueError(f"column {name!r} of {path} holds {kind}; labels are one whole number or word for each row")
+    column = file.read([name]).column(0)
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        none = " (-1 stands for none)" if pa.types.is_integer(kind) else ""
+        raise ValueError(f"column {name!r} of {path} is null in row {row}; every row needs a label{none}")
+    return column.to_numpy(zero_copy_only=False)
+
+
 def _column(path: Path, file: Any, name: str, count: int) -> Any:
     """A column of lists as one array, a batch of rows at a time."""
     found: Any = None
     done = 0
     for batch in file.iter_batches(batch_size=8192, columns=[name]):
         column = batch.column(0)
-        values = column.flatten().to_numpy(zero_copy_only=False)
+        sizes = column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
+        width = int(sizes[0]) if found is None else found.shape[1]
+        wrong = np.flatnonzero((sizes != width) | (sizes < 0))
+        if len(wrong):
+            raise ValueError(f"column {name!r} of {path} {_unlike(done + int(wrong[0]), int(sizes[wrong[0]]), width)}")
+        values = column.flatten()
+        if values.null_count:
+            row = done + int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // width
+            raise ValueError(f"column {name!r} of {path} has a null among the numbers of row {row}")
+        plain = values.to_numpy(zero_copy_only=False)
         if found is None:
-            found = _room((count, len(values) // len(batch)), values.dtype)
-        sizes = column.value_lengths().to_numpy(zero_copy_only=False)
-        if column.null_count or not (sizes == found.shape[1]).all():
-            row = done + int(np.flatnonzero(sizes != found.shape[1])[0])
-            raise ValueError(f"column {name!r} of {path} has lists of different lengths (the first at row {row})")
-        found[done : done + len(batch)] = values.reshape(len(batch), -1)
+            found = _room((count, width), plain.dtype)
+        found[done : done + len(batch)] = plain.reshape(len(batch), width)
         done += len(batch)
     return np.empty((0, 0), dtype=np.float32) if found is None else found
+
+
+def _unlike(row: int, size: int, width: int) -> str:
+    """What is wrong with the first list that is not like those before it."""
+    if size < 0:
+        return f"is null in row {row}"
+    return f"has lists of different lengths: {size} numbers in row {row}, {width} in row 0"
 
 
 def _is_list(pa: Any, kind: Any) -> bool:

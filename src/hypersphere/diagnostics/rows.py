@@ -73,4 +73,4 @@ def _tensor(block: Any) -> Tensor:
     if not isinstance(block, Tensor):
         digits = np.result_type(block.dtype, np.float32)
         return torch.from_numpy(np.array(block, dtype=np.float64 if digits.itemsize > 4 else np.float32))
-    return block.to(torch.promote_types(block.dtype, torch.float32))
+    return block if block.dtype == torch.float64 else block.float()

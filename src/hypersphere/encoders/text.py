@@ -11,6 +11,7 @@ from sentence_transformers.sentence_transformer.modules import Dense, Pooling, T
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from hypersphere.data.integrity import known_name
 from hypersphere.encoders.checkpoint import (
     SAFELY,
     check_weights,
@@ -68,6 +69,8 @@ def create_text_encoder(
     dropout: replaces the model's own hidden and attention dropout, which make the two views in SimCSE.
     head: keeps a linear layer with tanh on top, which then belongs to the model.
     """
+    if pooling is not None:
+        known_name(pooling, POOLINGS, "pooling")
     place = Path(name).expanduser()
     known = (place / "config.json").is_file() or (place / "modules.json").is_file()
     if not known and (place.is_dir() or name.startswith((".", "/", "~"))):  # else: a hub id

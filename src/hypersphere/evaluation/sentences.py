@@ -13,6 +13,7 @@ import numpy as np
 
 from hypersphere.data import sts as sts_sets
 from hypersphere.data import transfer as transfer_sets
+from hypersphere.data.extras import need
 from hypersphere.data.integrity import known_name
 from hypersphere.data.sts import ScoredPairs
 from hypersphere.data.transfer import LabelledTexts, TransferSet
@@ -159,6 +160,7 @@ def evaluate_sentences(
     texts = sentences_of(similar, labelled)
     place = default_cache() if cache == "default" else None if cache is None else Path(cache)
     if embeddings is not None:
+        _refuse_short_floats(Path(embeddings))
         store, about = supplied(embeddings)
         _all_there(store, texts, Path(embeddings))
     else:
@@ -211,7 +213,12 @@ def sentences_of(similar: dict[str, list[ScoredPairs]], labelled: dict[str, Tran
 def list_sentences(
     path: str | Path, sts: str | Path | None, transfer: str | Path | None, tasks: Sequence[str] | None = None
 ) -> int:
-    """Writes the distinct sentences of the tasks as JSON lines, for ``embeddings`` made elsewhere; their number."""
+    """Writes the distinct sentences of the tasks as JSON lines, for ``embeddings`` made elsewhere; their number.
+
+    The name ends in ``.jsonl``, as that beside embeddings does: no other file is ever written over.
+    """
+    if Path(path).suffix != ".jsonl":
+        raise ValueError(f"The sentences are written as JSON lines: give a name that ends in .jsonl, not {path}.")
     return write_sentences(path, sentences_of(*load_tasks(sts, transfer, tasks)))
 
 
@@ -277,6 +284,22 @@ def _mark(task: TransferSet, splits: list[np.ndarray], protocol: Protocol) -> st
         digest.update(features.tobytes())
         digest.update(split.labels.tobytes())
     return digest.hexdigest()
+
+
+def _refuse_short_floats(path: Path) -> None:
+    """Floats that safetensors can hold and numpy cannot; whatever else is wrong is said when the file is read."""
+    if path.suffix != ".safetensors" or not path.is_file():
+        return
+    library = need("safetensors", "cli", "A .safetensors file")
+    try:
+        with library.safe_open(path, framework="np") as archive:
+            kind = archive.get_slice("embeddings").get_dtype()
+    except library.SafetensorError:
+        return
+    if kind == "BF16" or kind.startswith(("F8", "F4")):
+        raise ValueError(
+            f"{path} holds embeddings as {kind}, which numpy cannot read; save them as float16 or float32."
+        )
 
 
 def _all_there(store: Embeddings, texts: list[str], path: Path) -> None:

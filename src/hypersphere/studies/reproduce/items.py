@@ -70,15 +70,18 @@ def find(name: str) -> Item:
 
 
 def reproduce(name: str, out: Path, quick: bool = False) -> Path:
-    """Runs one item and writes its text, data and figures into ``out/paper/item``; returns the text's path."""
+    """Runs one item and writes its text, data and figures into ``out/paper/item``; returns the text's path.
+
+    The quick version has the folder ``out/paper/item-quick``, so that it never replaces a full result.
+    """
     finding = find(name)(quick)
-    folder = out / name
+    folder = out / (f"{name}-quick" if quick else name)
     folder.mkdir(parents=True, exist_ok=True)
     for table, rows in finding.data.items():
         write_whole(folder / f"{table}.csv", _csv(rows))
     for figure, drawn in finding.figures.items():
         for kind in ("png", "pdf"):
-            _save(drawn, folder / f"{figure}.{kind}")
+            write_whole(folder / f"{figure}.{kind}", _drawn(drawn, kind))
     verdict = {True: "agrees", False: "does not agree", None: "no claim to check"}[finding.agrees]
     lines = [f"# {finding.title} ({name})", "", f"**The paper:** {finding.claim}", "", f"**Here:** {finding.measured}"]
     lines += ["", f"**Verdict:** {verdict}."]
@@ -100,7 +103,7 @@ def _csv(rows: Rows) -> str:
     return page.getvalue()
 
 
-def _save(figure: Any, path: Path) -> None:
-    fresh = path.with_name(f".{path.name}.new")
-    figure.savefig(fresh, format=path.suffix[1:], dpi=160, bbox_inches="tight")
-    fresh.replace(path)
+def _drawn(figure: Any, kind: str) -> bytes:
+    page = io.BytesIO()
+    figure.savefig(page, format=kind, dpi=160, bbox_inches="tight")
+    return page.getvalue()
