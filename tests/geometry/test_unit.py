@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from hypersphere.geometry import normalize, require_finite, unit
 
@@ -140,3 +141,24 @@ def test_it_can_be_differentiated_in_every_way() -> None:
     forward, reverse = torch.func.jacfwd, torch.func.jacrev
     for first, second in ((forward, reverse), (reverse, forward), (reverse, reverse), (forward, forward)):
         torch.testing.assert_close(first(second(lambda x: (unit(x) ** 3).sum()))(z.detach()), expected)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_forward_mode_goes_through_its_gradient(inside: bool) -> None:
+    """Forward over reverse, the graph being built where forward mode looks on, and where it does not."""
+    z, direction = rows(3), rows(3).flip(1)
+    weights = torch.linspace(0.1, 1, z.numel(), dtype=z.dtype).view_as(z)
+    plain = torch.func.grad(lambda x: (weights * (x / x.norm(dim=1, keepdim=True)) ** 3).sum())
+    expected = torch.func.jvp(plain, (z,), (direction,))[1]
+    leaf = z.clone().requires_grad_()
+    outside = unit(leaf)
+    with forward_ad.dual_level():
+        if inside:
+            dual = forward_ad.make_dual(leaf, direction)
+            (slope,) = torch.autograd.grad((weights * unit(dual) ** 3).sum(), dual)
+            torch.testing.assert_close(forward_ad.unpack_dual(slope).tangent, expected)
+        else:  # linear in what comes from above
+            above = forward_ad.make_dual(weights, weights.flip(0))
+            (slope,) = torch.autograd.grad(outside, leaf, above)
+            (linear,) = torch.autograd.grad(unit(leaf), leaf, weights.flip(0))
+            torch.testing.assert_close(forward_ad.unpack_dual(slope).tangent, linear)

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from hypersphere.engine.listed import Scaled, current_promise, may_list, may_reuse, plain_operations, remember_promise
+from hypersphere.engine.listed import Scaled, current_promise, may_list, may_reuse, remember_promise
 from hypersphere.engine.mask import fill
 from hypersphere.engine.masked import sum_of_products
+from hypersphere.geometry.modes import plain_operations
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from hypersphere.engine.listed import (
     current_promise,
     is_similarities,
     may_list,
-    plain_operations,
     remember_promise,
 )
 from hypersphere.engine.mask import filled, known_not_to_hold
+from hypersphere.geometry.modes import plain_operations
 
 CHUNK = 256
 

@@ -107,12 +107,6 @@ def current_promise() -> Once | None:
     return _once.get()
 
 
-def plain_operations() -> bool:
-    """Whether torch.func (grad, jacfwd, …) or forward mode look on, to whom only torch's own operations are known."""
-    transformed: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
-    return transformed() or getattr(torch.autograd.forward_ad, "_current_level", -1) >= 0
-
-
 def remember_promise(ctx: Any, x: Tensor | None) -> None:
     """In the forward of an autograd Function of x, for its backward; None: the gradient of x must be a matrix."""
     ctx.promise = current_promise()

@@ -20,10 +20,10 @@ from hypersphere.engine.listed import (
     may_list,
     may_reuse,
     overlaps_similarities,
-    plain_operations,
     remember_promise,
 )
 from hypersphere.engine.mask import count, fill, filled, known_to_hold
+from hypersphere.geometry.modes import plain_operations
 
 # Exponents up to this size, and sums of very many, stay far from the ends of float32.
 MODERATE = 40.0

@@ -16,12 +16,12 @@ from torch import Tensor
 from hypersphere.engine.batch import Batch, assemble, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics, Whole
 from hypersphere.engine.gradients import differentiate
-from hypersphere.engine.listed import plain_operations
 from hypersphere.engine.processes import exchange, sum_over_processes, world_size
 from hypersphere.engine.slopes import itself, slopes_of
 from hypersphere.engine.sums import log_sums_of
 from hypersphere.engine.sweep import Plan
 from hypersphere.engine.target import Target, Weights
+from hypersphere.geometry.modes import plain_operations
 
 CACHED_ROWS = 256
 

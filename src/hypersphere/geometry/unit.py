@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+
+from hypersphere.geometry.modes import plain_operations
 
 # Squares of norms inside this range neither overflow nor lose digits in float32.
 _SAFE = (1e-15, 1e15)
@@ -28,14 +32,37 @@ def normalize(z: Tensor, name: str = "z") -> tuple[Tensor, Tensor]:
     if not z.is_floating_point():
         raise ValueError(f"{name} must hold floating point numbers, not {z.dtype}")
     z = z.to(torch.promote_types(z.dtype, torch.float32))
-    norm = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    plain = plain_operations()
+    norm = torch.linalg.vector_norm(z if plain else z.detach(), dim=1, keepdim=True)
     if norm.numel() == 0:
         return z, norm
     smallest, largest = (float(bound) for bound in torch.aminmax(norm.detach()))
     if _SAFE[0] < smallest and largest < _SAFE[1]:  # False also for NaN
         inverse = norm.reciprocal()
-        return z * inverse, inverse.detach()
+        h: Tensor = z * inverse if plain else _Scaled.apply(z, inverse)  # type: ignore[no-untyped-call]
+        return h, inverse.detach()
     return _normalize_extreme(z, name)
+
+
+class _Scaled(torch.autograd.Function):
+    """z times its inverse norm. Its gradient takes half the time of that of a norm, which must think of zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, inverse: Tensor) -> Tensor:
+        h = z * inverse
+        ctx.save_for_backward(z, inverse, h)
+        return h
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+        z, inverse, h = ctx.saved_tensors
+        twice = torch.is_grad_enabled()
+        if twice:  # the norm depends on z
+            inverse = torch.linalg.vector_norm(z, dim=1, keepdim=True).reciprocal()
+            h = z * inverse
+        along = (upstream * h).sum(dim=1, keepdim=True)
+        tangential = torch.addcmul(upstream, along, h, value=-1)
+        return (tangential * inverse if twice else tangential.mul_(inverse)), None
 
 
 class NotFiniteRowsError(ValueError):
