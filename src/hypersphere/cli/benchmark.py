@@ -18,6 +18,7 @@ from hypersphere import __version__
 from hypersphere.cli.answers import console, need_folder, put, refuse
 from hypersphere.figures import draw_growth
 from hypersphere.report import write_whole
+from hypersphere.studies.arguments import INTERRUPTED
 from hypersphere.studies.benchmark import summary
 from hypersphere.studies.benchmark.cases import OURS, Case, cases, chosen
 from hypersphere.studies.benchmark.cells import Cells
@@ -28,7 +29,6 @@ from hypersphere.studies.benchmark.timing import duration, machine
 
 SIZES = "64,256,1024,4096,16384,65536"
 OUT = Path("benchmark-objectives")
-INTERRUPTED = 130
 MOST = 1e9  # gigabytes or seconds: no limit, in effect
 
 
