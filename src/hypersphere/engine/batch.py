@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
 
 from hypersphere.engine.contract import Anchors, Evaluable, Read, Rowwise
 from hypersphere.engine.mask import mask_except
+from hypersphere.engine.memory import Lend
 from hypersphere.engine.processes import Share, exchange, gather_rows, world_size
 from hypersphere.geometry import normalize, require_finite
 
@@ -179,11 +180,17 @@ def check(z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | Non
 
 
 def assemble(
-    objective: Rowwise, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None
+    objective: Rowwise,
+    z1: Tensor,
+    z2: Tensor,
+    labels: Tensor | None,
+    negatives: Tensor | None,
+    lend: Lend | None = None,
 ) -> tuple[Batch, list[Tensor]]:
     """The batch of all processes and the inverse norms of this process's z1, z2, negatives.
 
-    With several processes an error on one is raised on all, so that none waits for ever.
+    With several processes an error on one is raised on all, so that none waits for ever. The rows may be in memory
+    that was lent if nothing is differentiated.
     """
     problem: ValueError | None = None
     pairs: list[tuple[Tensor, Tensor]] = []
@@ -192,11 +199,11 @@ def assemble(
         dtype = torch.promote_types(z1.dtype, z2.dtype)
         if negatives is not None:
             dtype = torch.promote_types(dtype, negatives.dtype)
-        pairs = [_mapped(objective, z.to(dtype), name) for z, name in ((z1, "z1"), (z2, "z2"))]
+        pairs = [_mapped(objective, z.to(dtype), name, lend) for z, name in ((z1, "z1"), (z2, "z2"))]
         if negatives is None:
             pairs.append((pairs[0][0].detach()[:0], pairs[0][1][:0]))
         else:
-            pairs.append(_mapped(objective, negatives.to(dtype), "negatives"))
+            pairs.append(_mapped(objective, negatives.to(dtype), "negatives", lend))
         labels = None if labels is None else labels.long()
     except ValueError as error:
         problem = error
@@ -219,10 +226,10 @@ def assemble(
     return Batch(local, labels, share, extra), inverse
 
 
-def _mapped(objective: Rowwise, z: Tensor, name: str) -> tuple[Tensor, Tensor]:
+def _mapped(objective: Rowwise, z: Tensor, name: str, lend: Lend | None) -> tuple[Tensor, Tensor]:
     """The rows the objective works on, and their inverse norms if these are all it takes to go back."""
     if objective.rows is None:
-        return normalize(z, name)
+        return normalize(z, name, None if lend is None else partial(lend, name))
     z = z.to(torch.promote_types(z.dtype, torch.float32))
     require_finite(z, name)
     return objective.rows(z), z.new_empty(0)

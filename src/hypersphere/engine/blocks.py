@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -14,11 +13,6 @@ BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**24, 2**21, (512, 2048)
 
 # What is between two operations on so many numbers is in the nearest cache.
 CACHED_ELEMENTS = 2**19
-
-# One block's memory is kept for the next call: a system hands out fresh memory page by page, which takes longer than
-# filling it does.
-KEPT_BYTES = 2**26
-_kept: list[Tensor] = []
 
 
 @dataclass(frozen=True)
@@ -35,26 +29,6 @@ def sizes(columns: list[int], copies: int = 1) -> tuple[int, int]:
     few, many = BLOCK_ROWS
     width = max(1, sum(columns))
     return max(few, min(many, BLOCK_ELEMENTS // (copies * width))), max(1, STRIP_ELEMENTS // width)
-
-
-@contextmanager
-def block_memory(like: Tensor, elements: int) -> Iterator[Tensor]:
-    """Memory for so many numbers, with anything in it; nobody may hold on to it. Who needs none lets go of what was
-    kept: it is for other memory to be there."""
-    memory = _take()
-    if memory is None or not 0 < elements <= memory.numel() or memory.dtype != like.dtype or not like.is_cpu:
-        memory = None  # before there is more
-        memory = like.new_empty(elements)
-    yield memory[:elements]
-    if elements and memory.is_cpu and not memory.is_inference() and memory.nbytes <= KEPT_BYTES:
-        _kept[:] = [memory]
-
-
-def _take() -> Tensor | None:
-    try:
-        return _kept.pop()
-    except IndexError:  # nothing, or another thread was quicker
-        return None
 
 
 def matrices_in(memory: Tensor, rows: int, columns: list[int]) -> list[Tensor]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from hypersphere.engine.batch import Batch, assemble, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics, Whole
 from hypersphere.engine.gradients import differentiate
+from hypersphere.engine.memory import kept_memory
 from hypersphere.engine.processes import exchange, sum_over_processes, world_size
 from hypersphere.engine.slopes import itself, slopes_of
 from hypersphere.engine.sums import log_sums_of
@@ -157,14 +158,15 @@ class _Reduced(torch.autograd.Function):
     def forward(
         ctx: Any, plan: Plan, z1: Tensor, z2: Tensor, negatives: Tensor | None, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
-        batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
-        needs, of_parameters = _needs_anywhere(plan, batch, ctx.needs_input_grad, z1.device)
-        if any(needs) or of_parameters:
-            values, targets = differentiate(plan, batch, needs)
-        else:
-            values, targets = plan.finish(plan.everybody(batch, plan.sweep(batch, []))), []
+        with kept_memory() as lend:
+            batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives, lend)
+            needs, of_parameters = _needs_anywhere(plan, batch, ctx.needs_input_grad, z1.device)
+            if any(needs) or of_parameters:
+                values, targets = differentiate(plan, batch, needs)
+            else:
+                values, targets = plan.finish(plan.everybody(batch, plan.sweep(batch, []))), []
+            raw = [_raw(plan, batch, target, inverse, [z1, z2, negatives]) for target in targets]
         plan.names = list(values)
-        raw = [_raw(plan, batch, target, inverse, [z1, z2, negatives]) for target in targets]
         _keep_slopes(ctx, [[*rows, *target.parameters] for rows, target in zip(raw, targets, strict=True)])
         return tuple(value.detach() for value in values.values())
 
@@ -197,8 +199,9 @@ class _PerAnchor(torch.autograd.Function):
     def forward(
         ctx: Any, plan: Plan, z1: Tensor, z2: Tensor, negatives: Tensor | None, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
-        batch, _ = assemble(plan.objective, z1, z2, plan.labels, negatives)
-        values = plan.finish(plan.sweep(batch, []))
+        with kept_memory() as lend:
+            batch, _ = assemble(plan.objective, z1, z2, plan.labels, negatives, lend)
+            values = plan.finish(plan.sweep(batch, []))
         plan.names = list(values)
         ctx.plan, ctx.settings = plan, _settings(plan.objective)
         ctx.save_for_backward(z1, z2, negatives, plan.labels, *parameters)  # refused if they were changed by then
@@ -215,11 +218,11 @@ class _PerAnchor(torch.autograd.Function):
                 "streamed batch once more; change settings after backward"
             )
         plan.sums = log_sums_of(plan.objective)
-        batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
-        by_turn = zip(*(weight.split(batch.size) for weight in upstream), strict=True)
+        by_turn = zip(*(weight.split(len(z1)) for weight in upstream), strict=True)
         weights: list[Weights] = [dict(zip(plan.names, each, strict=True)) for each in by_turn]
-        target = plan.target(batch, weights, ctx.needs_input_grad[1:4])
-        with torch.autocast(z1.device.type, enabled=False):
+        with torch.autocast(z1.device.type, enabled=False), kept_memory() as lend:
+            batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives, lend)
+            target = plan.target(batch, weights, ctx.needs_input_grad[1:4])
             plan.sweep(batch, [target])
             raw = _raw(plan, batch, target, inverse, [z1, z2, negatives])
         return (None, *raw, *target.parameters)

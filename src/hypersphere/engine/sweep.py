@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Batch, Turn, positives, turns, weighed
-from hypersphere.engine.blocks import Pieces, block_memory, matrices_in, sizes, slices
+from hypersphere.engine.blocks import Pieces, matrices_in, sizes, slices
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.listed import BlockSlope, Few, Listed, differentiated_once
+from hypersphere.engine.memory import BLOCK, kept_memory
 from hypersphere.engine.processes import exchange, gather_rows
 from hypersphere.engine.reduce import finish
 from hypersphere.engine.slopes import slopes_of
@@ -68,7 +69,8 @@ class Plan:
         columns = [order[0].columns(read) for read in self.objective.reads]  # as many at every turn
         rows, strip = self.rows(columns, 1 if once or self.sums is not None else len(targets))
         held = min(rows, batch.share.size)
-        with block_memory(batch.rows[0], held * sum(columns)) as memory:
+        with kept_memory() as lend:
+            memory = lend(BLOCK, batch.rows[0], held * sum(columns))
             pieces = Pieces(rows, strip, matrices_in(memory, held, columns))
             return [self._sweep_turn(turn, index, targets, once, pieces) for index, turn in enumerate(order)]
 

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Batch, positives, turns
-from hypersphere.engine.blocks import block_memory, slices, strips_in_cache
+from hypersphere.engine.blocks import slices, strips_in_cache
 from hypersphere.engine.contract import Evaluable, Statistics
+from hypersphere.engine.memory import BLOCK, kept_memory
 from hypersphere.engine.slopes import itself, slopes_of
 from hypersphere.engine.sums import LogSums, scaled_similarities
 from hypersphere.engine.sweep import Plan
@@ -66,7 +67,8 @@ def differentiate_symmetric(
 ) -> tuple[Statistics, list[Target]]:
     """The loss and its gradients."""
     rows, _ = plan.rows([batch.size])
-    with block_memory(batch.rows[0], min(rows, batch.size) * batch.size) as memory:
+    with kept_memory() as lend:
+        memory = lend(BLOCK, batch.rows[0], min(rows, batch.size) * batch.size)
         return _differentiate(plan, sums, batch, needs, list(_tiles(plan.objective, batch, rows)), memory)
 
 
