@@ -220,3 +220,15 @@ def test_reproduce_lists_and_runs_items(tmp_path):
 @pytest.mark.parametrize("words, sentence", [(("li2024/fig22",), "did you mean"), ((), "--list")])
 def test_unknown_items_get_one_sentence(words, sentence):
     _refused(run("reproduce", *words), sentence)
+
+
+@pytest.mark.parametrize("words", [("dissect", "infonce"), ("reproduce", "nie2023/appendix-d", "--quick")])
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(words, tmp_path, monkeypatch):
+    def work(*_, **__):
+        raise AssertionError("it has begun")
+
+    monkeypatch.setattr("hypersphere.cli.dissect.take_apart", work)
+    monkeypatch.setattr("hypersphere.cli.reproduce.write_item", work)
+    (tmp_path / "file").write_text("mine")
+    _refused(run(*words, "--out", tmp_path / "file"), "cannot be written (Not a directory)")
+    assert (tmp_path / "file").read_text() == "mine"

@@ -264,6 +264,7 @@ BAD = [
     ((torch.ones(3, 2), None, torch.ones(4)), "one for each of the 3 rows"),
     ((torch.ones(3, 2), None, torch.tensor([0, 1, 2])), "at least two classes"),
     ((torch.ones(3, 2), None, torch.tensor([0.5, 1.5, 2])), "fractions"),
+    ((torch.ones(3, 2), None, torch.tensor([0.0, 1, math.nan])), "labels hold NaN or Inf; an unlabelled row has -1"),
 ]
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from hypersphere.anatomy import Anatomy, AngleGrid, form_settings
 from hypersphere.anatomy import dissect as take_apart
-from hypersphere.cli.answers import console, put, refuse
+from hypersphere.cli.answers import console, need_folder, put, refuse
 from hypersphere.cli.views import Views, load_views, synthetic_views
 from hypersphere.names import did_you_mean
 from hypersphere.objectives import Objective, create_objective, list_objectives
@@ -54,6 +54,7 @@ def dissect(
     _check(names, settings)
     if not 0 < step < math.inf or negative not in ("hardest", "mean"):
         refuse(f"Lemma 1 is for a finite step above 0 against 'hardest' or 'mean', not {step:g} and {negative!r}.")
+    need_folder(out)
     views = synthetic_views(seed) if embeddings is None else load_views(embeddings)
     objectives = [_objective(name, settings, views) for name in names]
     screen = console(stderr=True)

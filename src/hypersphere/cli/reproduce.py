@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from hypersphere.cli.answers import console, refuse
+from hypersphere.cli.answers import console, need_folder, refuse
 from hypersphere.studies.reproduce import list_items
 from hypersphere.studies.reproduce.items import find
 from hypersphere.studies.reproduce.items import reproduce as write_item
@@ -45,8 +45,8 @@ def reproduce(
         import matplotlib  # noqa: F401
     except ImportError:
         refuse("the figures need matplotlib: pip install 'hypersphere[figures]'.")
+    need_folder(out / name)
     try:
-        out.mkdir(parents=True, exist_ok=True)
         with course(console(stderr=True), name):
             page = write_item(name, out, quick)
     except OSError as error:

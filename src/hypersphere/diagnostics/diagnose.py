@@ -190,6 +190,8 @@ def _labels(labels: Any, count: int) -> Tensor:
     plain = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if plain.shape != (count,):
         raise ValueError(f"labels must be one for each of the {count} rows, not of shape {plain.shape}")
+    if plain.dtype.kind == "f" and not np.isfinite(plain).all():
+        raise ValueError("labels hold NaN or Inf; an unlabelled row has -1")
     if plain.dtype.kind == "f" and not np.array_equal(plain, np.round(plain)):
         raise ValueError("labels name classes (whole numbers or words); these are fractions")
     places = np.unique(plain, return_inverse=True)[1]
