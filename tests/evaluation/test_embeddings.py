@@ -214,6 +214,16 @@ def test_supplied_embeddings(tmp_path: Path, ending: str) -> None:
     assert about.pooling == "as supplied"
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2])
+def test_supplied_embeddings_may_have_few_bits(tmp_path: Path, kind: torch.dtype) -> None:
+    from safetensors.torch import save_file
+
+    path = tmp_path / "mine.safetensors"
+    save_file({"embeddings": torch.tensor([[1.5, -2.0], [0.25, 3.0]]).to(kind)}, path)
+    write_sentences(path.with_suffix(".jsonl"), ["one", "two"])
+    assert supplied(path)[0].rows(["two", "one"]).tolist() == [[0.25, 3.0], [1.5, -2.0]]
+
+
 def test_supplied_embeddings_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.npy"
     np.save(path, np.ones((2, 3)))

@@ -245,7 +245,9 @@ def _array(path: Path) -> np.ndarray:
             with np.load(path, allow_pickle=False) as archive:
                 return np.asarray(archive["embeddings"])
         if path.suffix == ".safetensors":
-            return np.asarray(need("safetensors.numpy", "cli", "A .safetensors file").load_file(path)["embeddings"])
+            tensor = need("safetensors.torch", "cli", "A .safetensors file").load_file(path)["embeddings"]
+            few = tensor.is_floating_point() and tensor.dtype.itemsize < 4  # there are kinds that numpy has not
+            return np.asarray(tensor.float() if few else tensor)
     except KeyError:
         raise ValueError(f"{path} has no array named 'embeddings'.") from None
     except Exception as error:  # each format has errors of its own
