@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hypersphere.objectives import create_objective, list_objectives
-from hypersphere.studies.benchmark import by_hand, engine
+from hypersphere.studies.benchmark import by_hand, engine, plain
 from hypersphere.studies.benchmark.cases import CLASSES, NAMED, Case, cases, inputs
 from hypersphere.studies.benchmark.engine import main
 from hypersphere.studies.benchmark.limits import Work, blocked, elementwise, whole, work
@@ -18,7 +18,10 @@ from hypersphere.studies.benchmark.parts import Parts
 LABELS = {case.label: case for case in NAMED}
 
 
-@pytest.mark.parametrize("case", [case for case in NAMED if case.plain], ids=lambda case: case.label)
+FORMULA = Case("infonce as formula", "infonce", plain=lambda o, a, b, y: plain.infonce_as_formula(a, b))
+
+
+@pytest.mark.parametrize("case", [*(case for case in NAMED if case.plain), FORMULA], ids=lambda case: case.label)
 def test_plain_form_has_the_value_and_the_gradient_of_the_objective(case: Case) -> None:
     objective = case.create(dim=5).double()
     z1, z2, _ = (each.detach().double() for each in inputs(9, 5))

@@ -101,7 +101,7 @@ def without_gradient(size: int, dim: int, repeats: int) -> Result:
 
 
 def by_hand(size: int, dim: int, repeats: int) -> Result:
-    """InfoNCE beside a form of it that can do nothing else, its bare products, and the plain form."""
+    """InfoNCE beside a form of it that can do nothing else, its bare products, and two plain forms."""
     objective = Case("infonce", "infonce").create(dim)
     z1, z2, labels = inputs(size, dim)
     form, needed = InfoNCEByHand(size), work(objective, dim)
@@ -111,6 +111,7 @@ def by_hand(size: int, dim: int, repeats: int) -> Result:
         "by_hand": lambda: form(z1, z2),
         "ours": lambda: step(objective, z1, z2, labels),
         "plain": lambda: step(lambda a, b, y: plain.infonce(a, b), z1, z2, labels),
+        "formula": lambda: step(lambda a, b, y: plain.infonce_as_formula(a, b), z1, z2, labels),
     }
     seconds = fastest(in_turns(actions, repeats))
     return {"seconds": seconds, "to_by_hand": seconds["ours"] / seconds["by_hand"], **ratios(seconds)}

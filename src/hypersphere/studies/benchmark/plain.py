@@ -27,6 +27,12 @@ def infonce(z1: Tensor, z2: Tensor, temperature: Number = 0.05) -> Tensor:
     return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
 
 
+def infonce_as_formula(z1: Tensor, z2: Tensor, temperature: Number = 0.05) -> Tensor:
+    """The same without torch's kernel for it."""
+    logits = F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T / temperature
+    return (logits.logsumexp(dim=1) - logits.diagonal()).mean()
+
+
 def infonce_symmetric(z1: Tensor, z2: Tensor, temperature: Number = 0.05) -> Tensor:
     logits = F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T / temperature
     own = torch.arange(len(logits), device=logits.device)
