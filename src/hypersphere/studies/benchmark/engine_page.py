@@ -62,9 +62,9 @@ def page(found: Result) -> str:
             f"**By hand** (infonce): {seconds(times['ours'])}, {row['to_by_hand']:.2f} of a form with its gradients by "
             f"formula that can do nothing else ({seconds(times['by_hand'])}). The plain form of the same rounds takes "
             f"{slower['ours']} times ours, {slower['by_hand']} times that form, and {slower['bare']} times the three "
-            f"products alone ({seconds(bare)}): nothing that computes these can gain more. It uses torch's cross_entropy; "
-            f"written as the formula reads (logsumexp less the positive) it takes {times['formula'] / times['ours']:.2f} "
-            "times ours."
+            f"products alone ({seconds(bare)}): nothing that computes these can gain more. It uses torch's "
+            "cross_entropy; written as the formula reads (logsumexp less the positive) it takes "
+            f"{times['formula'] / times['ours']:.2f} times ours."
         )
     if "without_gradient" in found:
         row = found["without_gradient"]
