@@ -56,6 +56,9 @@ def advise(objective: str, z1: Tensor, z2: Tensor, quantile: float = 0.5) -> Adv
         raise ValueError(f"there is advice for {', '.join(_GAPS)}, not for {objective!r}")
     if not 0 <= quantile <= 1:
         raise ValueError(f"a quantile is between 0 and 1, not {quantile}")
+    if z1.ndim != 2 or z1.shape != z2.shape or len(z1) < 2:
+        raise ValueError(f"advise needs two views of the same shape (N, D) and at least two rows, not "
+                         f"{tuple(z1.shape)}, {tuple(z2.shape)}")  # fmt: skip
     h, other = (normalize(z.detach().double(), name)[0] for z, name in ((z1, "z1"), (z2, "z2")))
     similarity = h @ other.T
     positive = similarity.diagonal()

@@ -64,17 +64,30 @@ class Anatomy:
 
     @property
     def effective_negatives(self) -> Tensor:
-        """(N,) how many negatives share the weight: the exponential of its entropy."""
+        """(N,) how many negatives share the weight: the exponential of its entropy; NaN where none has any."""
         share = self.share
-        return torch.exp(-(share * share.clamp_min(1e-300).log()).sum(dim=1))
+        number = torch.exp(-(share * share.clamp_min(1e-300).log()).sum(dim=1))
+        return torch.where(share.any(dim=1), number, math.nan)
 
     @property
     def hardest_share(self) -> Tensor:
-        """(N,) share of the weight on the negative closest to the anchor among those with any coefficient."""
+        """(N,) share of the weight on the hardest negative; NaN where none has any weight."""
+        share = self.share
+        found = share.gather(1, self.hardest.unsqueeze(1)).squeeze(1)
+        return torch.where(share.any(dim=1), found, math.nan)
+
+    @property
+    def hardest(self) -> Tensor:
+        """(N,) column of the negative closest to the anchor, among those the loss compares anchors with."""
         cosines = self.anchors @ self.negatives.T
-        used = (self.weight != 0).any(dim=0) & self.counted
-        hardest = torch.where(used, cosines, -math.inf).argmax(dim=1, keepdim=True)
-        return self.share.gather(1, hardest).squeeze(1)
+        return torch.where(self.compared, cosines, -math.inf).argmax(dim=1)
+
+    @property
+    def compared(self) -> Tensor:
+        """(N, M) ``counted``, of the kinds (other view, own view, extra) in which any negative has a weight."""
+        size = len(self.anchors)
+        kinds = self.weight.split([size, size, len(self.negatives) - 2 * size], dim=1)
+        return self.counted & torch.cat([(kind != 0).any().expand(kind.shape) for kind in kinds], dim=1)
 
     @property
     def counted(self) -> Tensor:
@@ -96,8 +109,7 @@ class Anatomy:
         if negative == "mean":
             chosen = self.share @ self.negatives
         elif negative == "hardest":
-            cosines = torch.where(self.counted, self.anchors @ self.negatives.T, -math.inf)
-            chosen = self.negatives[cosines.argmax(dim=1)]
+            chosen = self.negatives[self.hardest]
         else:
             raise ValueError(f"negative must be 'hardest' or 'mean', not {negative!r}")
         return ratio_interval(self.anchors, self.positives, chosen, step)
@@ -129,7 +141,9 @@ class Anatomy:
             "effective negatives": mean(self.effective_negatives),
             "weight of the hardest": mean(self.hardest_share),
             "mean ratio": mean(self.ratio),
-            f"meeting Lemma 1 (λ={step:g}, {negative})": mean(self.lemma1(step, negative).double()),
+            f"meeting Lemma 1 (λ={step:g}, {negative})": mean(
+                self.lemma1(step, negative).double().where(self.ratio.isfinite(), math.nan)
+            ),
             "length of the alignment part": mean(lengths["alignment"]),
             "length of the uniformity part": mean(lengths["uniformity"]),
             "radial part wasted": mean(self.radial),
@@ -161,6 +175,8 @@ class Anatomy:
                 f"Each listens to about {numbers['effective negatives']:.1f} negatives, "
                 f"{numbers['weight of the hardest']:.0%} of the weight being on the hardest."
             )
+        elif self.moving.any():
+            said.append("No negative has any weight.")
         if self.moving.any() and not math.isnan(numbers["mean ratio"]):
             closer = numbers[f"meeting Lemma 1 (λ={step:g}, {negative})"]
             which = "the hardest negative" if negative == "hardest" else "the mean negative"
@@ -194,4 +210,5 @@ class Anatomy:
             stopped = "" if other else ": the loss has all but stopped"
             return f"No anchor receives 1% of its gradient{source}{stopped} (mean dissipation {gate:.2g})."
         only = "Only " if alive < 0.5 else ""
-        return f"{only}{alive:.0%} of the anchors still receive gradient{source} (mean dissipation {gate:.2g})."
+        known = "" if math.isnan(gate) else f" (mean dissipation {gate:.2g})"
+        return f"{only}{alive:.0%} of the anchors still receive gradient{source}{known}."

@@ -11,18 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from hypersphere.engine import Statistics
-from hypersphere.engine.batch import Turn, assemble, positives, turns
+from hypersphere.engine import Read, Statistics
+from hypersphere.engine.batch import Turn, assemble, positives, turns, weighed
 from hypersphere.engine.reduce import finish
 from hypersphere.objectives import PairwiseObjective
 
+Views = tuple[Tensor, ...]  # both views (N, D) and, if there are any, extra negatives (M, D)
+Loss = Callable[..., Tensor]  # of such
+
 EPSILON = 1e-6
-FAR = -1e4  # a positive similarity sent towards -∞; float64 throughout
+FAR = 1e4  # a similarity sent towards ∞ or -∞; float64 throughout
 
 
 @dataclass(frozen=True)
@@ -122,14 +125,15 @@ def _with_leaves(
     rows = turn.batch.rows
     x, y = rows[turn.anchor].detach(), rows[turn.other].detach()
     matrices = []
+    far = min(max(objective.farthest, -FAR), FAR)
     for read in objective.reads:
         row, columns = turn.sources(read)
-        matrix = (rows[row] @ torch.cat([rows[c] for c in columns]).T).detach()
+        matrix = (weighed(objective, rows[row]) @ torch.cat([rows[c] for c in columns]).T).detach()
         if without_positive and objective.labelled:
-            matrix[turn.relatives(torch.arange(turn.batch.size, device=x.device), matrix.shape[1])] = FAR
+            matrix[turn.relatives(torch.arange(turn.batch.size, device=x.device), matrix.shape[1])] = far
         matrices.append(matrix.requires_grad_())
     positive = positives(objective, x, y)
-    positive = (torch.full_like(positive, FAR) if without_positive else positive).requires_grad_()
+    positive = (torch.full_like(positive, far) if without_positive else positive).requires_grad_()
     seen = turn.anchors(objective, slice(0, turn.batch.size), x, y, matrices, objective.prepare(x, y), positive)
     return objective.block(seen), positive, matrices
 
@@ -141,19 +145,22 @@ def _total(objective: PairwiseObjective, found: list[Statistics], scope: str) ->
     return first["loss"].sum()
 
 
-def _place(result: Coefficients, turn: Turn, read: str, slope: Tensor, scope: str, one_sided: bool) -> None:
+def _place(result: Coefficients, turn: Turn, read: Read, slope: Tensor, scope: str, one_sided: bool) -> None:
     """Adds a matrix's slopes to the coefficients of the first view's rows, as anchors and, in a batch, as keys."""
     size = turn.batch.size
     cut = {"cross": ["cross"], "same": ["same"], "other": ["other"], "both": ["cross", "same"]}[read]
     parts = list(slope.split([size] * len(cut) + [slope.shape[1] - size * len(cut)], dim=1))
+    own = turn.sources(read)[0] == 0  # the rows are the first view's
     for kind, part in zip([*cut, "extra"], parts, strict=True):
         if scope == "anchor":
-            if turn.anchor == 0 and kind != "other":
+            if turn.anchor == 0 and own:
                 getattr(result, kind).add_(part)
             continue
         keys = not one_sided
-        if turn.anchor == 0 and kind in ("cross", "same", "extra"):
+        if turn.anchor == 0 and own:
             getattr(result, kind).add_(part)
+        if turn.anchor == 1 and own and keys and kind == "extra":
+            result.extra.add_(part)
         if turn.anchor == 0 and kind == "same" and keys:
             result.same.add_(part.T)
         if turn.anchor == 1 and kind == "cross" and keys:
@@ -162,41 +169,40 @@ def _place(result: Coefficients, turn: Turn, read: str, slope: Tensor, scope: st
             result.same.add_(part + part.T if keys else 0)
 
 
-def of_callable(loss: Callable[..., Any], h: Tensor, other: Tensor, relatives: Tensor | None = None) -> Coefficients:
-    """Coefficients of any loss of two tensors, in the scope of the batch (or of its anchors if it returns a vector)."""
-    size = len(h)
-    private = EPSILON * torch.eye(size, dtype=h.dtype)
-    nothing = torch.zeros_like(private)
-    x = torch.cat([h, private, nothing], dim=1).requires_grad_()
-    y = torch.cat([other, nothing, private], dim=1)
-    with torch.enable_grad():
-        value = loss(x, y)
-        (slope,) = torch.autograd.grad(value.sum(), [x])
-    dim = h.shape[1]
-    same = slope[:, dim : dim + size] / EPSILON
-    cross = slope[:, dim + size :] / EPSILON
-    positive = cross.diagonal().clone()
+def of_callable(loss: Loss, views: Views, relatives: Tensor | None = None) -> Coefficients:
+    """Coefficients of any loss, of its sum if it is a vector, in the scope of the batch."""
+    sizes = [len(rows) for rows in views]
+    private = EPSILON * torch.eye(sum(sizes)).to(views[0])
+    x, *others = (torch.cat(pair, dim=1) for pair in zip(views, private.split(sizes), strict=True))
+    slope = _slope(loss, (x, *others))[:, views[0].shape[1] :] / EPSILON
+    same, cross, *extra = slope.split(sizes, dim=1)
     return Coefficients(
-        positive,
+        cross.diagonal().clone(),
         cross.clone().fill_diagonal_(0),
         same.clone().fill_diagonal_(0),
-        h.new_zeros(size, 0),
+        extra[0] if extra else slope[:, :0],
         relatives,
     )
 
 
-def undissipated(loss: Callable[..., Any], h: Tensor, other: Tensor, found: Coefficients, anchors: list[int]) -> Tensor:
+def _slope(loss: Loss, views: Views) -> Tensor:
+    """Gradient of a loss, or of the sum of its numbers, in the first view."""
+    x = views[0].detach().clone().requires_grad_()
+    with torch.enable_grad():
+        (slope,) = torch.autograd.grad(loss(x, *views[1:]).sum(), [x])
+    return slope
+
+
+def undissipated(loss: Loss, views: Views, found: Coefficients, anchors: list[int]) -> Tensor:
     """Sum of an anchor's negative coefficients without dissipation, for the given anchors.
 
     Where the sum does not depend on the positive similarity nothing dissipates (Barlow Twins, whose weights are those
     of the other view's pairs); elsewhere it is that with all positives at the antipode, anchor by anchor.
     """
     sums = found.negative[anchors].sum(dim=1)
-    reads = _reads_positive(loss, h, other, found.relatives)
+    reads = _reads_positive(loss, views, found.relatives)
     dissipating = [i for i in anchors if reads[i] or not found.negative[i].any()]
-    if dissipating:
-        blank = _blank(loss, h, other)
-        h, other = torch.cat([h, blank], dim=1), torch.cat([other, blank], dim=1)
+    h, other, *extra = _as_long(loss, views) if dissipating else views
     for i in dissipating:
         ours, theirs = h.clone(), other.clone()
         own = torch.zeros(len(h), dtype=torch.bool)
@@ -205,38 +211,38 @@ def undissipated(loss: Callable[..., Any], h: Tensor, other: Tensor, found: Coef
         ours[own] = -h[i]
         own[i] = True
         theirs[own] = -h[i]
-        sums[anchors.index(i)] = _negative_sum(loss, ours, theirs, i, own)
+        sums[anchors.index(i)] = _negative_sum(loss, (ours, theirs, *extra), i, own)
     return sums
 
 
-def _blank(loss: Callable[..., Any], h: Tensor, other: Tensor) -> Tensor:
-    """Coordinates of 0 that make rows as long as ``of_callable`` has them; none if the loss does not mind their
-    number, as one that is divided by it does."""
-    blank = h.new_zeros(len(h), 2 * len(h) - 1)
+def _as_long(loss: Loss, views: Views) -> Views:
+    """Rows with coordinates of 0 that make them as long as ``of_callable`` has them; as they are if the loss does not
+    mind their number, as one that is divided by it does."""
+    longer = tuple(pad(rows, (0, sum(map(len, views)) - 1)) for rows in views)
     with torch.no_grad():
-        short, long = loss(h, other), loss(torch.cat([h, blank], dim=1), torch.cat([other, blank], dim=1))
-    return blank[:, :0] if torch.allclose(short, long, rtol=1e-10, atol=0) else blank
+        same = torch.allclose(loss(*views), loss(*longer), rtol=1e-10, atol=0)
+    return views if same else longer
 
 
-def _negative_sum(loss: Callable[..., Any], h: Tensor, other: Tensor, i: int, own: Tensor) -> Tensor:
+def _negative_sum(loss: Loss, views: Views, i: int, own: Tensor) -> Tensor:
     """Sum of the negative coefficients of anchor i alone: one coordinate of size ε, shared by all instances but its
     own and others that are its positives."""
-    others = h.new_full((len(h), 1), EPSILON)
-    others[own] = 0
-    x = torch.cat([h, others], dim=1).requires_grad_()
-    with torch.enable_grad():
-        (slope,) = torch.autograd.grad(loss(x, torch.cat([other, others], dim=1)).sum(), [x])
-    return slope[i, -1] / EPSILON
+    marked = [pad(rows, (0, 1), value=EPSILON) for rows in views]
+    for rows in marked[:2]:
+        rows[own, -1] = 0
+    return _slope(loss, tuple(marked))[i, -1] / EPSILON
 
 
-def _reads_positive(loss: Callable[..., Any], h: Tensor, other: Tensor, relatives: Tensor | None) -> Tensor:
+def _reads_positive(loss: Loss, views: Views, relatives: Tensor | None) -> Tensor:
     """(N,) False where the sum of an anchor's negative coefficients is the same for two values of its positive
     similarity, (s+1)/2 and (s-1)/2, all others being equal: each pair gets a coordinate of its own, ±1 in the other
     view."""
-    own = torch.eye(len(h), dtype=h.dtype)
+    h, other, *extra = views
+    own = torch.eye(len(h)).to(h)
     rows = torch.cat([h, own], dim=1) / math.sqrt(2)
+    more = [pad(each, (0, len(h))) for each in extra]
     near, far = (
-        of_callable(loss, rows, torch.cat([other, sign * own], dim=1) / math.sqrt(2), relatives).negative
+        of_callable(loss, (rows, torch.cat([other, sign * own], dim=1) / math.sqrt(2), *more), relatives).negative
         for sign in (1, -1)
     )
     size = near.abs().sum(dim=1) + far.abs().sum(dim=1)

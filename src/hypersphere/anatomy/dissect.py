@@ -12,12 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.anatomy.anatomy import Anatomy
-from hypersphere.anatomy.coefficients import Coefficients, of_callable, of_objective, relatives_of, undissipated
+from hypersphere.anatomy.coefficients import (
+    Coefficients,
+    Loss,
+    Views,
+    of_callable,
+    of_objective,
+    relatives_of,
+    undissipated,
+)
 from hypersphere.geometry import normalize, tangent, unit
-from hypersphere.objectives import Objective, PairwiseObjective
+from hypersphere.objectives import Objective, PairwiseObjective, within
 from hypersphere.objectives.anchors import CLOA
 
-Loss = Callable[[Tensor, Tensor], Tensor]
 REFLECTIONS = 8  # even, so that they make a rotation; two move too little in a thousand dimensions
 
 
@@ -36,11 +43,12 @@ def dissect(
 
     Our pairwise objectives are taken apart from their similarities, in the scope "anchor" (the gradient of L_i in h_i,
     as Li et al. write it) or "batch" (the full gradient of the batch loss in h_i). Any other callable is taken apart
-    through autograd, in the scope of the batch; its dissipation is measured on the first ``most_anchors`` anchors by
-    sending each one's positive to the antipode. What no combination of positives and negatives expresses is reported
-    as a residual. Rows are normalised first, everything is done in float64. ``labels`` reach our objectives only, and
-    where these make rows of other instances positives (supcon) all of them pull: dissipation is measured without any
-    of them, and the ratio counts their pulls together. ``name`` is how the result calls the loss.
+    through autograd, in the scope of the batch (of their sum, if it returns several numbers); its dissipation is
+    measured on the first ``most_anchors`` anchors by sending each one's positive to the antipode. What no combination
+    of positives and negatives expresses is reported as a residual. Rows are normalised first, everything is done in
+    float64. ``labels`` and ``negatives`` reach our objectives only, and where labels make rows of other instances
+    positives (supcon) all of them pull: dissipation is measured without any of them, and the ratio counts their pulls
+    together. ``name`` is how the result calls the loss.
 
     >>> from hypersphere import create_objective
     >>> x = torch.eye(4)
@@ -55,41 +63,49 @@ def dissect(
     if h.shape != other.shape or len(h) < 2:
         raise ValueError(f"dissect needs two views of the same shape and at least two rows, not {tuple(z1.shape)}, "
                          f"{tuple(z2.shape)}")  # fmt: skip
+    if negatives is not None and not isinstance(loss, Objective):
+        raise ValueError("negatives= are for hypersphere's objectives; any other loss is called with two views alone")
     extra = None if negatives is None else normalize(negatives.detach().double(), "negatives")[0]
+    views = (h, other) if extra is None else (h, other, extra)
     loss = _in_double(loss)
-    call = _callable(loss, labels, extra)
+    call = _callable(loss, labels)
+    inner = _without_anchors(loss)
     if isinstance(loss, PairwiseObjective) and loss.rows is None and loss.reads and loss.only_similarities:
+        if loss.metric(h) is not None:
+            scope = "batch"  # whose gradient shows how much of it is no combination of the vectors
         found = of_objective(loss, h, other, labels, extra, scope)
         whole = of_objective(loss, h, other, labels, extra, scope, without_positive=True).negative.sum(dim=1)
-        method = "coefficients from the objective's own similarities", "similarity sent to -∞"
+        infinite = {-math.inf: "similarity sent to -∞", math.inf: "similarity sent to ∞, where its term vanishes"}
+        far = infinite.get(loss.farthest, "at the antipode")
+        method = "coefficients from the objective's own similarities", far
     else:
-        scope = "batch" if call(h, other).ndim == 0 else "anchor"
-        # What CLOA adds to its base is tied to directions of its own, so it belongs to what is left over.
-        inner = _callable(loss.base, labels, extra) if isinstance(loss, CLOA) else call
-        related = relatives_of(labels, 0) if labels is not None and _knows_relatives(loss) else None
-        found, whole = _by_autograd(inner, h, other, most_anchors, related)
+        scope = "batch"
+        call(*views)  # an error in what is given is its own
+        more = 0 if extra is None else len(extra)
+        related = relatives_of(labels, more) if labels is not None and _labelled(loss) else None
+        found, whole = _by_autograd(_callable(inner, labels), views, most_anchors, related)
         first = f" (of the first {most_anchors} anchors)" if len(h) > most_anchors else ""
         method = (
             "coefficients from autograd with a private coordinate for every row",
             f"at the antipode{first}, 1 where it plays no part",
         )
     said = f"{method[0]}, scope {scope}; dissipation = sum of an anchor's negative coefficients over the same with its "
-    invariant = _rotation_invariant(loss, labels, extra, h, other)
-    if scope == "batch" or not isinstance(loss, Objective):
-        found, residual = _left_over(call, found, h, other, extra, shared=not invariant and not isinstance(loss, CLOA))
+    invariant = _rotation_invariant(call, views)
+    if scope == "batch":
+        found, residual = _left_over(call, found, views, shared=not invariant and inner is loss)
     else:
         residual = h.new_zeros(len(h))
     total = found.negative.sum(dim=1)
     dissipation = torch.where(whole.abs() > 1e-12, total / whole, math.nan)
     gate = dissipation.unsqueeze(1)
-    explained = _explained(found, h, other, extra)
+    explained = _explained(found, views)
     return Anatomy(
         name=name or _named(loss),
         scope=scope,
         method=f"{said}positive {method[1]}",
         anchors=h,
         positives=other,
-        negatives=_columns(h, other, extra),
+        negatives=_columns(views),
         inverse_norms=inverse_norms,
         coefficients=found,
         dissipation=dissipation,
@@ -101,17 +117,28 @@ def dissect(
     )
 
 
-def _knows_relatives(loss: Any) -> bool:
+def _labelled(loss: Any) -> bool:
     """Whether rows of other instances may be positives, by their label."""
-    return _knows_relatives(loss.base) if isinstance(loss, CLOA) else bool(getattr(loss, "labelled", False))
+    return any(getattr(each, "labelled", False) for each in within(loss))
 
 
-def _by_autograd(
-    call: Loss, h: Tensor, other: Tensor, most_anchors: int, relatives: Tensor | None
-) -> tuple[Coefficients, Tensor]:
+def _without_anchors(loss: Any) -> Any:
+    """The loss without what CLOA adds to it, which is tied to directions of its own: that belongs to what is left
+    over."""
+    if isinstance(loss, CLOA):
+        return _without_anchors(loss.base)
+    base = getattr(loss, "base", None)
+    if not isinstance(loss, Objective) or base is None or (inner := _without_anchors(base)) is base:
+        return loss
+    common = ("base", "reduction", "learnable")
+    return type(loss)(base=inner, **{name: getattr(loss, name) for name in loss.settings() if name not in common})
+
+
+def _by_autograd(call: Loss, views: Views, most_anchors: int, relatives: Tensor | None) -> tuple[Coefficients, Tensor]:
     """Coefficients of any callable, and the sums of its negatives' without dissipation (NaN for the anchors beyond)."""
+    h = views[0]
     try:
-        found = of_callable(call, h, other, relatives)
+        found = of_callable(call, views, relatives)
     except (RuntimeError, ValueError) as error:
         raise ValueError(
             f"the loss works on the rows as they are but not on longer ones, so it is tied to their {h.shape[1]} "
@@ -119,44 +146,42 @@ def _by_autograd(
         ) from error
     some = list(range(min(len(h), most_anchors)))
     whole = h.new_full((len(h),), math.nan)
-    whole[: len(some)] = undissipated(call, h, other, found, some)
+    whole[: len(some)] = undissipated(call, views, found, some)
     return found, whole
 
 
-def _left_over(
-    call: Loss, found: Coefficients, h: Tensor, other: Tensor, extra: Tensor | None, shared: bool
-) -> tuple[Coefficients, Tensor]:
+def _left_over(call: Loss, found: Coefficients, views: Views, shared: bool) -> tuple[Coefficients, Tensor]:
     """The share (N,) of the tangential gradient that the coefficients do not explain. ``shared``: the part of it along
     the positive counts as the positive's (a matrix for a ratio)."""
+    h, other = views[:2]
     x = h.clone().requires_grad_()
     with torch.enable_grad():
-        (slope,) = torch.autograd.grad(call(x, other).sum(), [x])
-    rest = tangent(slope - _explained(found, h, other, extra), h)
+        (slope,) = torch.autograd.grad(call(x, *views[1:]).sum(), [x])
+    rest = tangent(slope - _explained(found, views), h)
     if shared:
         along = tangent(other, h)
         more = (rest * along).sum(dim=1) / (along**2).sum(dim=1).clamp_min(1e-300)
         found = replace(found, positive=found.positive + more)
         rest = rest - more.unsqueeze(1) * along
-    explained = _explained(found, h, other, extra)
+    explained = _explained(found, views)
     sizes = [torch.linalg.vector_norm(tangent(part, h), dim=1) for part in (slope, explained)]
     return found, torch.linalg.vector_norm(rest, dim=1) / (sizes[0] + sizes[1]).clamp_min(1e-12 * sizes[0].max())
 
 
-def _columns(h: Tensor, other: Tensor, extra: Tensor | None) -> Tensor:
+def _columns(views: Views) -> Tensor:
     """The vectors of all negatives, in the order of ``Coefficients.columns``."""
-    return torch.cat([other, h] if extra is None else [other, h, extra])
+    return torch.cat([views[1], views[0], *views[2:]])
 
 
-def _explained(found: Coefficients, h: Tensor, other: Tensor, extra: Tensor | None) -> Tensor:
+def _explained(found: Coefficients, views: Views) -> Tensor:
     """The gradient in the anchors that the coefficients make: (N, D)."""
-    return found.positive.unsqueeze(1) * other + found.columns @ _columns(h, other, extra)
+    return found.positive.unsqueeze(1) * views[1] + found.columns @ _columns(views)
 
 
-def _rotation_invariant(loss: Any, labels: Tensor | None, extra: Tensor | None, h: Tensor, other: Tensor) -> bool:
+def _rotation_invariant(call: Loss, views: Views) -> bool:
     """Whether a rotation of everything leaves the value alone, as far as its precision goes."""
     with torch.no_grad():
-        value = _callable(loss, labels, extra)(h, other).sum()
-        turned = _callable(loss, labels, None if extra is None else rotated(extra))(rotated(h), rotated(other)).sum()
+        value, turned = call(*views).sum(), call(*map(rotated, views)).sum()
     allowed = 1e-8 if value.dtype == torch.float64 else 1e-4
     return bool((turned - value).abs() <= allowed * (1 + value.abs()))
 
@@ -170,9 +195,10 @@ def rotated(rows: Tensor) -> Tensor:
     return rows
 
 
-def _callable(loss: Any, labels: Tensor | None, extra: Tensor | None) -> Loss:
+def _callable(loss: Any, labels: Tensor | None) -> Loss:
+    """As a function of both views and, perhaps, extra negatives."""
     if isinstance(loss, Objective):
-        return lambda a, b: loss(a, b, labels, negatives=extra)
+        return lambda a, b, extra=None: loss(a, b, labels, negatives=extra)
     return lambda a, b: loss(a, b)
 
 

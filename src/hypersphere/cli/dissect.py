@@ -19,7 +19,7 @@ from hypersphere.anatomy import dissect as take_apart
 from hypersphere.cli.answers import console, need_folder, put, refuse
 from hypersphere.cli.views import Views, load_views, synthetic_views
 from hypersphere.names import did_you_mean
-from hypersphere.objectives import Objective, create_objective, list_objectives
+from hypersphere.objectives import Objective, create_objective, list_objectives, within
 from hypersphere.objectives.registry import objective_class
 from hypersphere.report import write_whole
 
@@ -120,11 +120,9 @@ def _objective(name: str, settings: dict[str, Any], views: Views) -> Objective:
 
 def _labels(objective: Objective, views: Views) -> Tensor | None:
     """The batch's labels, for objectives that look at them; every instance a class of its own if there are none."""
-    if objective.name == "cloa":
-        return views.labels
-    if not getattr(objective, "labelled", False):
-        return None
-    return torch.arange(len(views.z1)) if views.labels is None else views.labels
+    if any(getattr(each, "labelled", False) for each in within(objective)):
+        return torch.arange(len(views.z1)) if views.labels is None else views.labels
+    return views.labels if any(each.name == "cloa" for each in within(objective)) else None
 
 
 def _draw(objectives: list[Objective], found: list[Anatomy], step: float, negative: str, out: Path) -> list[Path]:

@@ -74,7 +74,7 @@ def _dissipation(axis: Axes, anatomy: Anatomy) -> None:
 def _weight(axis: Axes, anatomy: Anatomy) -> None:
     cosines = anatomy.anchors @ anatomy.negatives.T
     share = anatomy.share
-    used = anatomy.counted & (anatomy.weight != 0).any(dim=0) & anatomy.moving.unsqueeze(1)
+    used = anatomy.compared & anatomy.moving.unsqueeze(1)
     x, y = cosines[used].numpy(), share[used].numpy()
     if not len(x):
         _corner(axis, "no negative has any weight")
@@ -87,8 +87,7 @@ def _weight(axis: Axes, anatomy: Anatomy) -> None:
         alone = 1 / max(1.0, used.sum(dim=1).double().max().item())
         axis.axhline(alone, color=SOFT, linewidth=0.9, linestyle=":")
         axis.text(0.01, alone * 1.25, "equal shares", transform=axis.get_yaxis_transform(), size=7, color=SOFT)
-        moved = anatomy.effective_negatives[anatomy.moving]
-        _corner(axis, f"{moved.mean().item():.1f} effective negatives")
+        _corner(axis, f"{anatomy.numbers()['effective negatives']:.1f} effective negatives")
     axis.set_xlabel("similarity of negative and anchor", size=8.5)
     axis.set_ylabel("share of the weight\n(below 1e-6: drawn there)", size=8.5)
 

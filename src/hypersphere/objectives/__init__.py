@@ -2,7 +2,7 @@
 
 from hypersphere.objectives.alignment_uniformity import AlignUniform
 from hypersphere.objectives.anchors import CLOA
-from hypersphere.objectives.base import FeatureObjective, Objective, PairwiseObjective
+from hypersphere.objectives.base import FeatureObjective, Objective, PairwiseObjective, within
 from hypersphere.objectives.covariance import Barlow, VICReg
 from hypersphere.objectives.decoupled import DCL, DCLW, DCLPlus
 from hypersphere.objectives.energy import DHEL, MHE, MHS, Spectral
@@ -63,4 +63,5 @@ __all__ = [
     "list_presets",
     "number",
     "register",
+    "within",
 ]

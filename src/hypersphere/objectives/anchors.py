@@ -91,6 +91,8 @@ class CLOA(Objective):
         self.base: nn.Module = as_objective(self.base, "cloa's base", gather=self.gather, **self.passed_on())
         if isinstance(self.base, Objective) and self.base.gather != self.gather:
             raise ValueError(f"cloa has gather={self.gather} but its base {self.base!r} has not")
+        if isinstance(self.base, Objective) and self.base.reduction == "none":
+            raise ValueError(f"cloa adds its pull to one number, but its base {self.base!r} gives one for each anchor")
         self._foreign = not isinstance(self.base, Objective)
         directions = orthonormal_anchors(self.num_classes, self.dim, self.seed)
         self.regression = AnchorRegression(directions)
@@ -127,6 +129,8 @@ class CLOA(Objective):
             found = {"loss": self.base(z1, z2)}
         else:
             raise ValueError("cloa cannot hand negatives to a base that is not one of hypersphere's objectives")
+        if found["loss"].ndim:
+            raise ValueError(f"cloa adds its pull to one number, but its base gives {tuple(found['loss'].shape)}")
         if labels is None:
             return found
         if z1.shape[1] != self.dim:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -179,6 +180,13 @@ class Objective(nn.Module):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+def within(objective: Any) -> Iterator[Any]:
+    """An objective, and those it is wrapped around."""
+    while objective is not None:
+        yield objective
+        objective = getattr(objective, "base", None)
+
+
 class PairwiseObjective(Objective):
     """An objective that is a function of similarities: say which ones, and what one anchor makes of them.
 
@@ -190,6 +198,8 @@ class PairwiseObjective(Objective):
     pooled: the one statistic of the negatives, if ``combine`` needs only the logarithm of the sum of its exponentials.
     rows: a method that maps raw rows to the vectors whose inner products are read; None: unit vectors.
     labelled: ``per_anchor`` gets a fourth argument, True at the other instances of the anchor's label.
+    farthest: the positive similarity that stands for no positive at all where its anatomy is measured; -1 if it is
+        made an angle.
     """
 
     negatives: ClassVar[Any] = "cross"
@@ -198,6 +208,7 @@ class PairwiseObjective(Objective):
     labelled: ClassVar[Any] = False
     pooled: ClassVar[Any] = None
     turns_add: ClassVar[Any] = False
+    farthest: ClassVar[Any] = -math.inf
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor | Statistics:
         """The loss (B,) of B anchors from their positive similarity (B,) and their columns (B, M).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import cos, log1p, pi, sin
+from math import cos, inf, log1p, pi, sin
 from typing import Any
 
 import torch
@@ -102,6 +102,10 @@ class ArcCon(LogSumObjective):
     temperature: float = number(default=0.05, above=0, learnable=True)
     angle: float = number(default=pi / 18, at_least=0, at_most=pi)
 
+    @property
+    def farthest(self) -> float:
+        return -inf if self.angle < pi / 2 else inf  # c cos u - … falls without end
+
     def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
         sine = (1 - positive**2).clamp_min(1e-12).sqrt()  # its slope at 0 is infinite
         alignment = -(positive * cos(self.angle) - sine * sin(self.angle)) / self.temperature
@@ -163,6 +167,7 @@ class Geodesic(PairwiseObjective):
     source = "Koishekenov et al. 2023"
     negatives = "both"
     anchors = "both"
+    farthest = -1.0
     temperature: float = number(default=0.1, above=0, learnable=True)
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:

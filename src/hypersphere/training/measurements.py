@@ -197,11 +197,13 @@ def _anatomy(
 
 
 def _of_the_moving(anatomy: Anatomy, moving: Tensor) -> dict[str, float]:
+    share = anatomy.hardest_share[moving]
+    weighed = {"hardest_weight": share[share.isfinite()].mean().item()} if share.isfinite().any() else {}
     chosen = moving & anatomy.ratio.isfinite()
     if not chosen.any():
-        return {"hardest_weight": anatomy.hardest_share[moving].mean().item()}
+        return weighed
     return {
-        "hardest_weight": anatomy.hardest_share[moving].mean().item(),
+        **weighed,
         "ratio": anatomy.ratio[chosen].median().item(),
         "lemma1": anatomy.lemma1(LEMMA_STEP)[chosen].double().mean().item(),
     }
