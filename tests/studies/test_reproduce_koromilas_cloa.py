@@ -51,6 +51,15 @@ def test_quick_minimisers_agree() -> None:
     found = minimisers.minimisers(quick=True)
     assert found.agrees
     assert all(row["gap"] > -1e-9 for row in found.data["batch"])
+    assert "whether that falls was not measured" in found.measured
+
+
+@pytest.mark.parametrize(("second", "agrees"), [(0.05, True), (0.1, False), (0.2, False)])
+def test_the_limit_of_many_points_counts(second: float, agrees: bool) -> None:
+    """Twice the points: the gap to the uniform measure falls, stays, grows."""
+    found = minimisers.minimisers(quick=True)
+    rows = [{**row, "N": N, "gap": gap} for N, gap in ((16, 0.1), (32, second)) for row in found.data["asymptotic"]]
+    assert minimisers._minimisers(found.data["batch"], rows, steps=20).agrees == agrees
 
 
 def test_kcl_forgets_the_batch_size_and_the_softmax_losses_do_not() -> None:

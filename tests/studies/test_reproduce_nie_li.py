@@ -2,14 +2,18 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 import hypersphere as hs
 from hypersphere.studies.reproduce import items
+from hypersphere.studies.reproduce.li2024 import geometry
 from hypersphere.studies.reproduce.li2024.comparison import random_views
 from hypersphere.studies.reproduce.li2024.dissipation import reference_differences
 from hypersphere.studies.reproduce.li2024.hardest import fig3
+from hypersphere.studies.reproduce.li2024.table2 import table2
+from hypersphere.studies.reproduce.nie2023 import maps
 from hypersphere.studies.reproduce.nie2023 import norms as nie
 from hypersphere.studies.reproduce.nie2023.mixup import mixed_loss
 
@@ -24,8 +28,48 @@ def test_quick_version_writes_text_data_and_figure(name, tmp_path):
         assert part in text
     kinds = {path.suffix for path in page.parent.iterdir()}
     assert kinds == {".md", ".csv", ".png", ".pdf"}
-    # The hardest negative takes over only through the released program's filter.
-    assert ("does not agree" in text) == (name == "li2024/fig3")
+    # The hardest negative takes over only through the released program's filter; Barlow's printed W is not its own.
+    assert ("does not agree" in text) == (name in ("li2024/fig3", "li2024/table2"))
+
+
+def test_the_tables_formulas_hold_once_corrected():
+    found = table2(quick=True)
+    assert max(row["max relative difference"] for row in found.data["table2"]) < 1e-8
+    (barlow,) = found.data["table2_as_printed"]
+    assert barlow["max relative difference"] > 0.1 and "W of Barlow (unit rows) by" in found.measured
+
+
+@pytest.mark.parametrize("spoilt", ["ratio", "weight"])
+def test_each_clause_of_figure_12_can_fail(spoilt, monkeypatch):
+    anatomy = geometry._anatomy
+
+    def changed(name, polar, negatives, **settings):
+        if spoilt == "ratio" and "value" in settings:
+            settings["value"] = 1.0
+        if spoilt == "weight" and (name, polar) == ("infonce", 12):
+            settings["temperature"] = 0.2
+        return anatomy(name, polar, negatives, **settings)
+
+    assert geometry.fig12(quick=True).agrees
+    monkeypatch.setattr(geometry, "_anatomy", changed)
+    assert not geometry.fig12(quick=True).agrees
+
+
+@pytest.mark.parametrize("loss, everywhere", [("align_uniform", False), ("dcl", False), ("met", True)])
+def test_each_clause_of_the_maps_can_fail(loss, everywhere, monkeypatch):
+    """A region without gradient where there should be none, and none where there should be one."""
+    norms = maps.norms
+
+    def changed(name, positive, negative, count):
+        found = norms(name, positive, negative, count)
+        if name != loss:
+            return found
+        return tuple(part + 1 if everywhere else np.where(positive < 0.5, 0, part) for part in found)
+
+    monkeypatch.setattr(maps, "_largest_difference", lambda *_: 0.0)
+    assert maps.fig2(quick=True).agrees
+    monkeypatch.setattr(maps, "norms", changed)
+    assert not maps.fig2(quick=True).agrees
 
 
 @pytest.mark.parametrize("name", ["infonce", "dcl", "dcl_plus", "mpt", "met", "mat"])

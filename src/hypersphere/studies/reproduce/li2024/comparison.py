@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -51,18 +52,30 @@ def _apart(measured: Tensor, formula: Tensor) -> float:
     return float((measured - formula)[known].abs().max() / scale) if known.any() else 0.0
 
 
-def conclude(item: str, which: str, title: str, rows: list[dict[str, Any]], errata: str) -> Finding:
+def conclude(
+    item: str,
+    which: str,
+    title: str,
+    rows: list[dict[str, Any]],
+    errata: str,
+    printed: Sequence[dict[str, Any]] = (),
+) -> Finding:
+    """``rows`` hold the formulas with their errata corrected; ``printed``: as the paper has those that were."""
     apart = max(row["max relative difference"] for row in rows)
     bad = [f"{row['component']} of {row['loss']}" for row in rows if row["max relative difference"] > 1e-8]
     words = f"; beyond 1e-8: {', '.join(bad)}" if bad else ""
+    wrong = [row for row in printed if row["max relative difference"] > 1e-8]
+    said = [f"{row['component']} of {row['loss']} by {row['max relative difference']:.2g}" for row in wrong]
+    as_printed = f" As printed, off: {', '.join(said)}." if said else " As printed they hold too." if printed else ""
     return Finding(
         title,
         f"{which}: each gradient is GD Σ_j W_ij (n_j - R h'_i) with the printed GD, W and R.",
-        f"Components taken from the gradient by dissect, beside the formulas evaluated on the same batch: the largest "
-        f"relative difference is {apart:.1e}{words}.",
-        not bad,
+        f"Components taken from the gradient by dissect, beside the formulas (errata corrected) evaluated on the same "
+        "batch: the largest "
+        f"relative difference is {apart:.1e}{words}.{as_printed}",
+        not bad and not wrong,
         errata,
-        {item: rows},
+        {item: rows, **({f"{item}_as_printed": list(printed)} if printed else {})},
         {item: _draw_table(title, rows)},
     )
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hypersphere.anatomy import Anatomy, dissect, ratio_interval
 from hypersphere.figures.anatomy import ALIGNMENT, INK, LINE, SOFT, UNIFORMITY, heading, new_figure
-from hypersphere.geometry import tangent
+from hypersphere.geometry import angle, tangent
 from hypersphere.objectives import create_objective
 from hypersphere.studies.reproduce.items import Finding
 
@@ -124,16 +124,18 @@ def fig12(quick: bool = False) -> Finding:
         for kind, words, found in panels
     ]  # fmt: skip
     numbers = [float(found.dissipation[0]) for _, _, found in panels[:2]]
+    moved = float((panels[0][2].share[0] - panels[1][2].share[0]).abs().max())
     shares = [float(found.share[0].max()) for _, _, found in panels[2:4]]
+    turned = [_to_the_positive(found) for _, _, found in panels[4:]]
     return Finding(
         "The three components of a gradient",
         "Dissipation scales the whole gradient, the weight chooses among negatives, the ratio balances positive and "
         "negatives.",
         f"From computed gradients: bringing the positive near lowers InfoNCE's GD from {numbers[0]:.2f} to "
-        f"{numbers[1]:.2f} and leaves the weights alone; lowering τ from 0.5 to 0.05 raises the share of the "
-        f"hardest negative from {shares[0]:.0%} to {shares[1]:.0%}; a larger ratio turns the step "
-        "towards the positive.",
-        numbers[0] > numbers[1] and shares[1] > shares[0],
+        f"{numbers[1]:.2f} and changes no share of the weights by more than {moved:.1g}; lowering τ from 0.5 to 0.05 "
+        f"takes the share of the hardest negative from {shares[0]:.0%} to {shares[1]:.0%}; a ratio of 2 instead of 0.5 "
+        f"takes the angle between the step and the way to the positive from {turned[0]:.0f}° to {turned[1]:.0f}°.",
+        numbers[0] > numbers[1] and moved < 1e-9 and shares[1] > shares[0] and turned[1] < turned[0],
         "",
         {"fig12": rows},
         {"fig12": _draw_components(panels)},
@@ -153,6 +155,13 @@ def _anatomy(name: str, polar: float, negatives: list[Tensor], **settings: Any) 
         objective = create_objective(name, **settings)
     others = torch.cat([_at(polar, 20), *negatives])
     return dissect(objective, _ANCHOR.expand(len(others), 3), others)
+
+
+def _to_the_positive(found: Anatomy) -> float:
+    """Degrees between the first anchor's step and the direction in which its positive lies."""
+    step = -(found.parts()["alignment"] + found.parts()["uniformity"])[0]
+    goal = tangent(found.positives, found.anchors)[0]
+    return math.degrees(float(angle(torch.nn.functional.cosine_similarity(step, goal, dim=0))))
 
 
 def _draw_components(panels: list[tuple[str, str, Anatomy]]) -> Any:

@@ -69,7 +69,8 @@ def table2(quick: bool = False) -> Finding:
     """GD, W, R of the non-contrastive losses, as they are and modified."""
     z1, z2 = random_views(12 if quick else 48, DIM)
     rows = [line for row in ROWS[:2] for line in _compared(row, z1, z2)]
-    rows += _barlow(z1, z2)
+    barlow, printed = _barlow(z1, z2)
+    rows += barlow
     rows += [line for row in ROWS[2:] for line in _compared(row, z1, z2)]
     return conclude(
         "table2",
@@ -80,6 +81,7 @@ def table2(quick: bool = False) -> Finding:
         "matrix, of which the part along the positive is given, and the whole gradient is compared. VICReg's row is "
         "the gradient of alignment plus the full covariance penalty of centred unit rows, a surrogate for VICReg "
         "itself, and is measured on that. The modified losses have all their stages.",
+        printed,
     )
 
 
@@ -97,8 +99,9 @@ def _compared(row: Row, z1: Tensor, z2: Tensor) -> list[dict[str, Any]]:
     ]
 
 
-def _barlow(z1: Tensor, z2: Tensor) -> list[dict[str, Any]]:
-    """Σ_j W_ij (h_j - R h'_i) with W = 2ν b_ij/N² and the matrix R = N A/(ν Σ_k b_ik), A = I - (1-ν) diag C."""
+def _barlow(z1: Tensor, z2: Tensor) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Σ_j W_ij (h_j - R h'_i) with W = 2ν b_ij/N² and the matrix R = N A/(ν Σ_k b_ik), A = I - (1-ν) diag C, b_ij of
+    the other view; and the weight as it is printed, with h_i·h'_j."""
     size, title = len(z1), "Barlow (unit rows)"
     loss = create_objective("barlow", normalization="unit", weight=BARLOW)
     found = dissect(loss, z1, z2)
@@ -111,10 +114,12 @@ def _barlow(z1: Tensor, z2: Tensor) -> list[dict[str, Any]]:
     weights = torch.zeros(size, size, dtype=z1.dtype)
     weights[~torch.eye(size, dtype=torch.bool)] = form.weight.flatten()
     whole = tangent(weights @ z1, z1) - pull
+    measured = without_own(found.weight[:, size : 2 * size])
+    printed = without_own(2 * BARLOW * (z1 @ z2.T) / size**2)
     return [
         compare(title, "GD", "1", found.dissipation, form.dissipation),
-        compare(title, "W", r"$2\nu b_{ij}\,/\,N^2$", without_own(found.weight[:, size : 2 * size]), form.weight),
+        compare(title, "W", r"$2\nu b_{ij}\,/\,N^2$", measured, form.weight),
         compare(title, "R along $h'_i$", r"of $N A\,/\,(\nu\,\Sigma_k b_{ik}),\ A = I - (1-\nu)\,\mathrm{diag}\,C$",
                 found.ratio, ratio),
         compare(title, "gradient", r"$\Sigma_j W_{ij}(h_j - R\,h'_i)$", tangent(slope, z1), whole),
-    ]  # fmt: skip
+    ], [compare(title, "W", r"$2\nu s_{ij}\,/\,N^2$", measured, printed)]  # fmt: skip

@@ -55,6 +55,8 @@ def _maps(item: str, part: int, word: str, letter: str, quick: bool) -> Finding:
     apart = _largest_difference(part, 2 if quick else 40, 5000 if quick else 10**6)
     shrinking = [still[title] for title, name, *_ in _PANELS if name == "infonce"]
     growing = all(a > b for a, b in pairwise(shrinking))
+    endless = {"alignment and uniformity": "alignment/uniformity", "DCL, n = 64": "DCL"}
+    sharp = [title for title, name, *_ in _PANELS if name in ("dcl_plus", "mpt", "met", "mat")]
     title = f"Length of the {word} part of an anchor's gradient"
     note = "Colour: length, in the unit printed in each panel (1/‖g‖ dropped). Line: edge of dissipation."
     drawn = heat_maps(title, maps, side, side, Scale(f"{letter}, in the panel's unit"), columns=5, note=note)
@@ -66,9 +68,10 @@ def _maps(item: str, part: int, word: str, letter: str, quick: bool) -> Finding:
         "sharp edge, their lengths being sin θ/τ, sin θ, cos(θ/2) and 1.",
         f"Formulas and the gradients that dissect takes from vectors at the same angles differ by at most {apart:.1e} "
         f"(relative). Where the positive is nearer, the share of the map below 1 % of the unit is "
-        f"{', '.join(f'{x:.0%} (n = {n})' for x, n in zip(shrinking, COUNTS, strict=True))} for InfoNCE and "
-        f"{still['DCL, n = 64']:.0%} for DCL.{together}",
-        apart < 1e-9 and growing and still["DCL, n = 64"] == 0,
+        f"{', '.join(f'{x:.0%} (n = {n})' for x, n in zip(shrinking, COUNTS, strict=True))} for InfoNCE, "
+        f"{', '.join(f'{still[title]:.0%} for {words}' for title, words in endless.items())}; "
+        f"{', '.join(f'{still[title]:.0%} for {title}' for title in sharp)}.{together}",
+        apart < 1e-9 and growing and not any(still[title] for title in endless) and all(still[t] > 0 for t in sharp),
         "E2: the printed norm of DCL+ has sin θ_ij' in the alignment part where sin θ_ii' is meant, Eq. 20 to 22 have "
         "signs of the gate reversed; corrected here. Counts above 64 and the panels' parameters are not printed: "
         f"τ = {TAU}, t = {T:g}, m as in the titles are ours.",
