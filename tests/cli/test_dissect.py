@@ -87,6 +87,17 @@ def test_labels_in_the_file_reach_supcon(views, tmp_path, without_figures):
     assert ratios[0] != ratios[1]
 
 
+def test_labels_reach_a_base_that_reads_them(views, tmp_path, without_figures):
+    with np.load(views) as arrays:
+        both = {name: arrays[name] for name in ("z1", "z2")}
+    ratios = []
+    for classes in (12, 3):
+        np.savez(tmp_path / "labelled.npz", **both, labels=np.arange(12) % classes)
+        words = ("dissect", "mixup", "base=supcon", "--embeddings", tmp_path / "labelled.npz", "--json")
+        ratios.append(json.loads(run(*words).stdout)["objectives"][0]["numbers"]["effective negatives"])
+    assert ratios[0] != ratios[1]
+
+
 def test_labels_may_be_words(views, tmp_path, without_figures):
     with np.load(views) as arrays:
         both = {name: arrays[name] for name in ("z1", "z2")}
