@@ -49,6 +49,22 @@ def test_extra_negatives_of_the_other_view_are_not_the_anchors():
     torch.testing.assert_close(sum(whole.parts().values()), gradient(objective, negatives=EXTRA))
 
 
+class Others(hs.PairwiseObjective):
+    """Both views take turns, and what counts is how the other view's rows stand to each other."""
+
+    negatives = "other"
+    anchors = "both"
+
+    def per_anchor(self, positive, negatives, mask):
+        return torch.logsumexp(negatives.masked_fill(~mask, -math.inf), dim=1) - positive
+
+
+def test_in_the_other_views_turn_these_are_the_anchors_own():
+    whole = dissect(Others(), X, Y, negatives=EXTRA, scope="batch")
+    torch.testing.assert_close(sum(whole.parts().values()), gradient(Others(), negatives=EXTRA))
+    assert not dissect(Others(), X, Y, negatives=EXTRA).coefficients.columns.any()
+
+
 @pytest.mark.parametrize(
     "objective",
     [
@@ -69,6 +85,8 @@ def test_anchors_of_cloa_are_left_over_wherever_it_stands():
     plain = dissect(hs.create_objective("infonce"), X, Y, scope="batch", negatives=EXTRA)
     around = dissect(hs.create_objective(**CLOA), X, Y, LABELS, negatives=EXTRA)
     torch.testing.assert_close(around.coefficients.columns, plain.coefficients.columns, rtol=1e-6, atol=1e-9)
+    twice = dissect(hs.create_objective(**{**CLOA, "base": CLOA}), X, Y, LABELS, negatives=EXTRA)
+    torch.testing.assert_close(twice.coefficients.columns, around.coefficients.columns)
     mixed = dissect(hs.create_objective("mixup", base="infonce"), X, Y)
     inside = dissect(hs.create_objective("mixup", base=CLOA), X, Y, LABELS)
     torch.testing.assert_close(inside.coefficients.columns, mixed.coefficients.columns, rtol=1e-6, atol=1e-9)
