@@ -124,6 +124,57 @@ def test_a_model_on_a_text(model, text):
     assert found["uniformity"] == pytest.approx(uniformity(encoded), 1e-5)  # row order does not change this number
 
 
+@pytest.fixture
+def prompted(model, tmp_path):
+    """The same encoder that puts words before every line and keeps half of the dimensions."""
+    folder = tmp_path / "prompted"
+    shutil.copytree(model, folder)
+    path = folder / "config_sentence_transformers.json"
+    settings = {"prompts": {"q": "w1 w2 w3 "}, "default_prompt_name": "q", "truncate_dim": 8}
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    return folder
+
+
+def test_a_model_on_a_text_gives_what_its_encode_gives(prompted, text):
+    from sentence_transformers import SentenceTransformer
+
+    from hypersphere.diagnostics import uniformity
+
+    encoder = SentenceTransformer(str(prompted), device="cpu")
+    assert encoder.truncate_dim == 8
+    answer = run(prompted, "--text", text, "--json")
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
+    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line]
+    encoded = encoder.encode(lines, convert_to_tensor=True, show_progress_bar=False)
+    assert found["dims"] == encoded.shape[1] == 8
+    assert found["uniformity"] == pytest.approx(uniformity(encoded), 1e-5)
+    assert found["read"] == (
+        "Every line stood after the model's prompt 'w1 w2 w3 '. The model keeps its first 8 dimensions."
+    )
+
+
+def test_views_by_dropout_have_the_prompt_and_the_dimensions_too(prompted, text):
+    """Without dropout both views are what ``encode`` gives."""
+    path = prompted / "config.json"
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    path.write_text(json.dumps(json.loads(path.read_text()) | still))
+    found = json.loads(run(prompted, "--text", text, "--views", "dropout", "--json").stdout)
+    alone = json.loads(run(prompted, "--text", text, "--json").stdout)
+    assert found["dims"] == 8 and found["pairs"]["alignment"] < 1e-9
+    assert found["uniformity"] == pytest.approx(alone["uniformity"], 1e-5)
+
+
+def test_a_text_is_read_as_its_editor_wrote_it(model, tmp_path):
+    """A byte order mark is no word, and U+2028 or a form feed ends no line."""
+    plain, marked = tmp_path / "plain.txt", tmp_path / "marked.txt"
+    lines = [f"w{number} w{number + 1} w{2 * number % 7}" for number in range(30)]
+    plain.write_text("\n".join(lines), encoding="utf-8")
+    marked.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(line.replace(" ", "\u2028") for line in lines).encode())
+    found, other = (json.loads(run(model, "--text", path, "--json").stdout) for path in (plain, marked))
+    assert other["rows"] == 30 and other["uniformity"] == pytest.approx(found["uniformity"], 1e-6)
+
+
 def test_two_views_by_dropout_are_positives_of_each_other(model, text):
     words = (model, "--text", text, "--views", "dropout", "--json")
     found = json.loads(run(*words).stdout)
@@ -273,3 +324,8 @@ def test_labels_of_ones_own_stand_in_for_a_bad_column(tmp_path):
     (tmp_path / "labels.txt").write_text("a\nb\na\nb\na\nb\n")
     found = json.loads(run(tmp_path / "z.parquet", "--labels", tmp_path / "labels.txt", "--json").stdout)
     assert found["classes"]["classes"] == 2
+
+
+def test_labels_below_minus_one_get_one_sentence(views, tmp_path):
+    (tmp_path / "labels.txt").write_text("\n".join(str(place % 3 - 2) for place in range(60)))
+    refused(run(views, "--labels", tmp_path / "labels.txt"), "labels hold -2; classes are numbered from 0")

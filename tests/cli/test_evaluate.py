@@ -50,6 +50,20 @@ def test_a_table_and_then_the_same_from_the_cache_as_json(
     assert told["truncated"] > 0
 
 
+def test_the_prompt_of_a_model_stands_beside_its_numbers(folder: Path, tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "model")
+    plain = json.loads(run(model, "--sts", folder, "--tasks", "STS-B", "--no-cache", "--json").stdout)
+    path = model / "config_sentence_transformers.json"
+    settings = {"prompts": {"q": "what is: "}, "default_prompt_name": "q"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    options = ("--sts", folder, "--tasks", "STS-B", "--cache", tmp_path / "cache")
+    answer = run(model, *options)
+    assert answer.exit_code == 0, answer.output
+    assert "pooling mean; prompt 'what is: '; cosine similarity" in answer.stdout
+    told = json.loads(run(model, *options, "--json").stdout)  # from the cache
+    assert told["about"]["prompt"] == "what is: " and told["truncated"] > plain["truncated"] > 0
+
+
 def test_sentences_out_and_embeddings_in(folder: Path, tmp_path: Path) -> None:
     listed, vectors = tmp_path / "mine.jsonl", tmp_path / "mine.npz"
     answer = run("--sts", folder, "--tasks", "STS13", "--sentences", listed)
@@ -165,16 +179,22 @@ def test_the_poolings_are_those_of_the_encoders() -> None:
     assert POOLINGS == text.POOLINGS
 
 
-@pytest.mark.parametrize("kind", ["float8_e4m3fn", "bfloat16"])
-def test_floats_that_numpy_does_not_know_are_named(kind: str, folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2", "bfloat16", "float16"])
+def test_embeddings_of_few_bits_are_scored(kind: str, folder: Path, tmp_path: Path) -> None:
     import torch
     from safetensors.torch import save_file
 
-    save_file({"embeddings": torch.ones(2, 3).to(getattr(torch, kind))}, tmp_path / "mine.safetensors")
-    (tmp_path / "mine.jsonl").write_text('"a"\n"b"\n')
-    answer = run("--embeddings", tmp_path / "mine.safetensors", "--sts", folder)
-    assert answer.exit_code == 2 and answer.output.count("\n") == 1
-    assert "which numpy cannot read; save them as float16 or float32" in answer.output
+    path, options = tmp_path / "mine.safetensors", ("--sts", folder, "--tasks", "STS13")
+    assert run(*options, "--sentences", path.with_suffix(".jsonl")).exit_code == 0
+    number = len(path.with_suffix(".jsonl").read_text().splitlines())
+    rows = torch.randn(number, 4, generator=torch.Generator().manual_seed(0)).to(getattr(torch, kind))
+    scores = []
+    for kept in (rows, rows.float()):
+        save_file({"embeddings": kept}, path)
+        answer = run("--embeddings", path, *options, "--no-cache", "--json")
+        assert answer.exit_code == 0, answer.output
+        scores.append(json.loads(answer.stdout)["sts"])
+    assert scores[0] == scores[1]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numpy leaves a cut archive open

@@ -98,6 +98,23 @@ def test_a_translated_copy_with_the_right_counts_is_refused(folder: Path, transl
         load_sts_year(folder, "STS13")
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_copy_translated_on_one_side_is_refused(folder: Path, side: int) -> None:
+    """Both sides together have more English function words than is asked for, and more than Dutch ones."""
+    path = folder / "STS" / "STS13-en-test" / "STS.input.headlines.txt"
+
+    def translate(rows: list[str]) -> list[str]:
+        pairs = [row.split("\t") for row in rows]
+        for number, pair in enumerate(pairs):
+            pair[side] = DUTCH[number % 2]
+        return ["\t".join(pair) for pair in pairs]
+
+    rewrite(path, translate)
+    words = ("first", "second")[side]
+    with pytest.raises(ValueError, match=rf"is not in English: of the words of its {words} sentences .*%"):
+        load_sts_year(folder, "STS13")
+
+
 def test_a_year_beside_the_folder_is_not_taken_but_sick_beside_sts_is(folder: Path) -> None:
     (folder / "STS" / "mine").mkdir()
     with pytest.raises(FileNotFoundError, match="mine has no STS12"):

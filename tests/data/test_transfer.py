@@ -58,6 +58,11 @@ def test_an_empty_line_is_a_row_of_its_own(folder: Path) -> None:
     assert load_transfer(folder, ["CR"])["CR"].train.texts.count(".") == 2
 
 
+def translated(rows: list[str]) -> list[str]:
+    """Every second sentence in Spanish."""
+    return [rows[0], *("\t".join([*row.split("\t")[:4], "el plan de la ciudad es del equipo"]) for row in rows[1:])]
+
+
 @pytest.mark.parametrize(
     "file, task, change, words",
     [
@@ -67,6 +72,7 @@ def test_an_empty_line_is_a_row_of_its_own(folder: Path) -> None:
         ("SST/binary/sentiment-dev", "SST2", lambda rows: ["good", *rows[1:]], "row 1: 1 columns where 2"),
         ("TREC/TREC_10.label", "TREC", lambda rows: ["WHO:x who ?", *rows[1:]], "'WHO', not one of ABBR"),
         ("MPQA/mpqa.pos", "MPQA", lambda rows: ["el plan de la ciudad"] * 3312, "mpqa.pos is not in English"),
+        ("MRPC/msr_paraphrase_test.txt", "MRPC", translated, "not in English: of the words of its second sentences"),
     ],
 )
 def test_a_damaged_file_is_refused_with_its_numbers(folder: Path, file: str, task: str, change, words: str) -> None:

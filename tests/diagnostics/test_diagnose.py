@@ -139,6 +139,51 @@ def test_one_illness_is_not_taken_for_another(name):
     assert diagnose(*SICK[name]).verdict == name
 
 
+def flat(dims, count=800, dim=192, jitter=0.02):
+    """Uniform on a sphere of few dimensions, turned into many, with noise in all of them."""
+    turned = torch.linalg.qr(noise(dim, dims, seed=3)).Q.T
+    return unit(noise(count, dims)) @ turned + jitter * noise(count, dim, seed=4)
+
+
+@pytest.mark.parametrize("dims, jitter", [(1, 0.01), (1, 0.03), (2, 0.02), (2, 0.03), (3, 0.02)])
+def test_a_collapse_is_seen_through_noise(dims, jitter):
+    """Two points, a circle, a sphere: the noise alone has an effective rank far above the threshold."""
+    found = diagnose(flat(dims, jitter=jitter))
+    finding = next(each for each in found.findings if each.name == "dimensional collapse")
+    assert found.views[0].effective_rank_centred > 0.25 * 192 and finding.grave
+    assert found.views[0].leading_directions == dims
+    assert f"75 % of the variance is along {dims} of 192 possible directions, participation ratio" in finding.evidence
+
+
+def test_a_low_participation_ratio_is_a_collapse_too():
+    """Half of the squared length is noise, so that three quarters take many directions; the pairs do not see it."""
+    found = diagnose(flat(1, jitter=0.055))
+    assert found.views[0].leading_directions > 4 and 1.5 < found.views[0].participation_ratio < 3
+    assert "dimensional collapse" in found.verdict
+
+
+@pytest.mark.parametrize("count, dim", [(2, 8), (3, 64), (12, 300), (50, 8), (20, 3), (64, 64), (500, 2), (500, 16)])
+def test_uniform_rows_of_any_shape_have_not_collapsed(count, dim):
+    assert diagnose(noise(count, dim, seed=6)).healthy
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.05, 0.2])
+def test_ten_classes_apart_from_each_other_have_not_collapsed(spread):
+    centres = unit(noise(10, 64, seed=7))
+    z = centres[torch.arange(1000) % 10] + spread * noise(1000, 64)
+    found = diagnose(z, labels=torch.arange(1000) % 10)
+    assert "dimensional collapse" not in found.verdict and found.classes.agreement > 0.9
+
+
+def test_one_large_direction_beside_many_is_no_collapse():
+    """As in a language model not trained for similarity: a low participation ratio, and yet the rest spreads."""
+    z = noise(800, 192) * torch.linspace(1, 0.2, 192)
+    z[:, 0] *= 7
+    view = diagnose(z + 40 * torch.eye(192)[1]).views[0]
+    assert 3 < view.participation_ratio < 10 and view.leading_directions > 20
+    assert "dimensional collapse" not in diagnose(z + 40 * torch.eye(192)[1]).verdict
+
+
 def test_rank_one_says_point_or_line():
     signs = torch.where(torch.arange(400) % 2 == 0, 1.0, -1.0).unsqueeze(1)
     assert "one point" in diagnose(SICK["rank-1 over-fusion"][0]).findings[0].words
@@ -200,6 +245,26 @@ def test_a_dimension_far_from_zero_is_dead_when_it_is_constant():
     z = noise(800, 8)
     z[:, 2] = 1000.0
     assert diagnose(z).views[0].dead_dimensions == [2]
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1e160, 1e200, 1e300])
+def test_rows_of_any_size_are_judged_alike(scale):
+    z = noise(60, 8).double()
+    z[:, 5] = 0.5
+    one, other = diagnose(z), diagnose(z * scale)
+    assert other.views[0].dead_dimensions == [5] and other.verdict == one.verdict
+    before, after = one.views[0].lengths, other.views[0].lengths
+    for name in ("mean", "std", "smallest", "largest"):
+        assert getattr(after, name) / scale == pytest.approx(getattr(before, name), rel=1e-9)
+
+
+def test_only_minus_one_means_no_label():
+    labels = torch.arange(400) % 3 - 1
+    assert diagnose(noise(), labels=labels).classes.classes == 2
+    assert diagnose(noise(), labels=labels).classes.labelled == 266
+    for wrong in (labels - 1, (labels - 1).double(), (labels - 1).numpy().astype(np.int8)):
+        with pytest.raises(ValueError, match="labels hold -2; classes are numbered from 0, and -1 stands for no label"):
+            diagnose(noise(), labels=wrong)
 
 
 def test_large_inputs_are_sampled_and_say_so():

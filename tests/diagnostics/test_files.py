@@ -94,6 +94,21 @@ def test_whole_numbers_in_a_text_are_numbers(tmp_path):
     assert load_labels(path).tolist() == ["0", "1", "none"]
 
 
+def test_a_byte_order_mark_is_no_part_of_a_label(tmp_path):
+    path = tmp_path / "labels.txt"
+    path.write_bytes(b"\xef\xbb\xbf-1\r\n0\r\n1\r\n")
+    assert load_labels(path).tolist() == [-1, 0, 1]
+    path.write_bytes(b"\xef\xbb\xbfant\nbee\nant")
+    assert load_labels(path).tolist() == ["ant", "bee", "ant"]
+
+
+def test_a_label_ends_with_its_line(tmp_path):
+    """A form feed, U+0085 and U+2028 end a line for Python, not for the editor that wrote the file."""
+    path = tmp_path / "labels.txt"
+    path.write_text("red\u2028ant\nbee\x85\nfire\x0cant\n", encoding="utf-8")
+    assert load_labels(path).tolist() == ["red\u2028ant", "bee", "fire\x0cant"]
+
+
 def test_labels_from_a_text_or_an_array(tmp_path):
     (tmp_path / "labels.txt").write_text("ant\nbee\nant\n", encoding="utf-8")
     assert load_labels(tmp_path / "labels.txt").tolist() == ["ant", "bee", "ant"]

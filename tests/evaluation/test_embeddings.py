@@ -241,6 +241,12 @@ def test_supplied_embeddings_that_do_not_fit_are_refused(tmp_path: Path) -> None
         supplied(path)
 
 
+def test_a_byte_order_mark_is_no_part_of_a_sentence(tmp_path: Path) -> None:
+    np.save(tmp_path / "mine.npy", np.eye(2))
+    (tmp_path / "mine.jsonl").write_bytes(b'\xef\xbb\xbf"one"\r\n"two"\r\n')
+    assert supplied(tmp_path / "mine.npy")[0].rows(["one", "two"]).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
 def test_an_empty_store_knows_nothing() -> None:
     assert "a" not in Embeddings()
 

@@ -420,6 +420,14 @@ def test_kept_scores_are_of_these_images_and_this_seed(run, monkeypatch):
     others = whole.select(torch.arange(len(whole)).flip(0))
     monkeypatch.setattr(probes, "load_images", lambda source, split, size: others)
     assert fresh() and not fresh()
+    others.images[-1, 0, 7, 7] ^= 1  # the same files, one pixel painted over
+    assert fresh() and not fresh()
+
+
+def test_a_small_share_of_labels_is_not_printed_as_none():
+    scores = [probes.Score(share, 10, 0, 0.5, None) for share in (0.0001, 0.07, 0.125, 1.0)]
+    found = probes.ProbeResult("run", "knn", "small-cnn", "digits", 10, False, {}, tuple(scores))
+    assert [line.split()[0] for line in str(found).splitlines()[2:]] == ["0.01%", "7%", "12.5%", "100%"]
 
 
 @pytest.mark.parametrize(

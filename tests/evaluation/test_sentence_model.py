@@ -82,6 +82,47 @@ def test_only_modules_as_published_are_known_by_their_content(folder: Path) -> N
     assert open_model(model).fingerprint not in (None, whole)
 
 
+def test_an_objects_key_follows_its_tokenizer(folder: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu")
+    marks = [open_model(model).fingerprint]
+    model.encode(TEXTS)
+    assert open_model(model).fingerprint == marks[0]
+    for name, value in (("truncation_side", "left"), ("padding_side", "left"), ("pad_token", "[SEP]")):
+        setattr(model.tokenizer, name, value)
+        marks.append(open_model(model).fingerprint)
+    model.tokenizer.init_kwargs["model_max_length"] = 3
+    marks.append(open_model(model).fingerprint)
+    assert None not in marks and len(set(marks)) == 5
+
+
+def test_an_object_whose_tokenizer_is_not_known_is_not_kept(folder: Path, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    weights = torch.arange(4.0 * tokenizer.get_vocab_size()).sin().reshape(-1, 4)
+    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu")
+    assert open_model(model).fingerprint is None
+    embed(open_model(model), TEXTS, tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_linked_folder_of_a_module_counts_as_if_it_were_there(folder: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "disk"
+    (folder / "1_Pooling").rename(elsewhere)
+    (folder / "1_Pooling").symlink_to(elsewhere, target_is_directory=True)
+    (elsewhere / "round").symlink_to(folder, target_is_directory=True)  # a circle of links ends
+    (folder / "lost").symlink_to(folder / "lost")
+    before = open_model(folder).fingerprint
+    assert open_model(folder).fingerprint == before
+    settings = elsewhere / "config.json"
+    settings.write_text(settings.read_text().replace("mean", "cls"))
+    assert open_model(folder).fingerprint != before
+
+
 @pytest.mark.parametrize("wrap", [lambda model: model, Holder])
 def test_a_model_in_training_mode_is_judged_in_eval_mode_and_left_as_it_was(wrap) -> None:
     model = Pooled("mean").train()
@@ -198,6 +239,23 @@ def test_a_new_format_or_library_is_a_new_key(folder: Path, monkeypatch: pytest.
     monkeypatch.setattr(fingerprint.metadata, "version", lambda library: f"{library} 99")
     marks.add(open_model(folder).fingerprint)
     assert len(marks) == 3
+
+
+def test_a_prompt_counts_among_the_tokens_and_is_named(folder: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    texts = ["the dog sees the man", "the dog"]  # 5 and 2 words beside 2 marks and, later, 8 of the prompt
+    assert embed(open_model(folder), texts, None)[0].truncated(texts) == 0
+    path = folder / "config_sentence_transformers.json"
+    settings = {"prompts": {"long": "what is a pair of a set : "}, "default_prompt_name": "long", "truncate_dim": 4}
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    model = SentenceTransformer(str(folder), device="cpu", truncate_dim=4)
+    store, about = embed(open_model(model), texts, None)
+    assert store.truncated(texts) == store.truncated(texts[:1]) == 1
+    np.testing.assert_allclose(store.rows(texts), model.encode(texts), atol=1e-6)
+    assert (about.prompt, about.truncate_dim, about.dimension) == ("what is a pair of a set : ", 4, 4)
+    plain = open_model(folder.parent / "inner").about()
+    assert (plain.prompt, plain.truncate_dim) == (None, None)
 
 
 def test_whatever_bare_tokens_do_to_a_model_its_own_encode_is_used(folder: Path) -> None:

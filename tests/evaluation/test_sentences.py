@@ -12,6 +12,8 @@ from hypersphere.data.transfer import load_transfer
 from hypersphere.evaluation import evaluate_sentences, list_sentences
 from hypersphere.evaluation import sentences as whole
 from hypersphere.evaluation.classifier import FAST
+from hypersphere.evaluation.sentence_model import About
+from hypersphere.evaluation.sentences import SentenceEvaluation
 from hypersphere.evaluation.transfer import Labelled, cross_validate
 from tests.data.senteval import NOUNS, VERBS, write_sts, write_transfer
 from tests.evaluation.tiny_model import write_tiny_model
@@ -102,6 +104,15 @@ def test_a_damaged_score_is_computed_again(folder: Path, tmp_path: Path) -> None
     (path,) = (tmp_path / "transfer").glob("*.json")
     path.write_text('{"accuracy": 100')
     assert evaluate_sentences(Words(), **options) == first
+
+
+def test_the_conditions_name_what_the_model_does_beyond_its_modules() -> None:
+    about = About("mine", "mean", 12, 4, prompt="query: ", truncate_dim=4)
+    found = SentenceEvaluation(about, "all", sentences=9, truncated=1, protocol=FAST)
+    assert found.conditions() == (
+        "mine: pooling mean; prompt 'query: '; the first 4 dimensions; cosine similarity; at most 12 tokens, "
+        "9 distinct sentences, 1 truncated."
+    )
 
 
 def test_supplied_embeddings_give_the_models_numbers(folder: Path, tmp_path: Path) -> None:

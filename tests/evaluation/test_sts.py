@@ -25,6 +25,24 @@ def test_what_does_not_vary_has_no_correlation() -> None:
         pearson([1, 2], [1, 2, 3])
 
 
+def test_pairs_of_equal_rows_are_tied() -> None:
+    draw = np.random.default_rng(3)
+    rows, gold = draw.normal(size=(300, 7)).astype(np.float32), draw.normal(size=300)
+    found = cosine(rows, rows)
+    assert len(set(found.tolist())) == 1 and np.isnan(spearman(found, gold)) and np.isnan(pearson(found, gold))
+    other = np.where(np.arange(300)[:, None] < 100, rows, draw.normal(size=(300, 7)))
+    assert len(set(cosine(rows, other)[:100].tolist())) == 1
+    exact = [1.0] * 100 + cosine(rows, other)[100:].tolist()
+    assert spearman(cosine(rows, other), gold) == pytest.approx(scipy.stats.spearmanr(exact, gold).statistic, abs=1e-12)
+
+
+def test_embeddings_on_a_line_have_no_correlation() -> None:
+    draw = np.random.default_rng(4)
+    line = (draw.uniform(1, 9, size=(400, 1)) * draw.normal(size=(1, 16))).astype(np.float32)
+    for correlation in (spearman, pearson):
+        assert np.isnan(correlation(cosine(line[:200], line[200:]), draw.normal(size=200)))
+
+
 def test_cosine_of_rows() -> None:
     found = cosine([[3, 4], [1, 0], [0, 0]], [[4, 3], [-2, 0], [1, 1]])
     assert found == pytest.approx([24 / 25, -1, 0])

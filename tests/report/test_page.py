@@ -5,10 +5,11 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from hypersphere.diagnostics import diagnose
+from hypersphere.figures.anatomy import new_figure
 from hypersphere.figures.diagnosis import plots
 from hypersphere.geometry import uniform_points
 from hypersphere.report.diagnosis import diagnosis_page
-from hypersphere.report.page import Box, page, paragraph, pictures, section, table
+from hypersphere.report.page import READABLE, STYLE, Box, page, paragraph, pictures, section, table
 
 NASTY = "<b>\"a\" & 'b'</b>"
 
@@ -54,3 +55,19 @@ def test_pictures_have_a_name_for_those_who_do_not_see_them():
     assert list(figures) == ["similarities", "spectrum", "dimensions", "neighbours"]
     drawn = pictures([(figures["spectrum"], "Spectrum", "words")])
     assert 'role="img" aria-label="Spectrum"' in drawn
+
+
+def test_pictures_are_as_wide_as_their_letters_need_and_scroll():
+    """On a narrow screen the box around a drawing scrolls; nine inches of drawing are not pressed into it."""
+    wide, narrow = new_figure(9.0, 2.0), new_figure(5.0, 2.0)
+    body = ElementTree.fromstring(pictures([(wide, "Wide", "words"), (narrow, "Narrow", "words")]))
+    boxes = [element for element in body.iter("div") if element.get("class") == "drawing"]
+    assert [box.get("style") for box in boxes] == [f"--least: {READABLE * inches:.0f}rem" for inches in (9, 5)]
+    assert ".drawing { overflow-x: auto; }" in STYLE and "min-width: var(--least)" in STYLE
+
+
+def test_a_page_stays_readable_where_the_browser_darkens_it():
+    """Letters and lines are turned light, a white ground behind them would not be; so drawings have none."""
+    assert "color-scheme: only light" in page("a", "b", [])
+    drawn = pictures([(figure, name, "words") for name, figure in plots(diagnose(uniform_points(30, 4))).items()])
+    assert "fill: #ffffff" not in drawn and "fill: none" in drawn

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -14,19 +16,31 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 PIPED_WIDTH = 100
+FULL = (errno.ENOSPC, errno.EDQUOT)  # no space left, or none left to this user
 # The root of typer's own errors, wherever this version of it keeps them.
 _Error: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_typed: list[str] = []  # the words of the command line
 
 
 class OneSentence(TyperGroup):
-    """A group of commands that answers bad input with one sentence and exit code 2."""
+    """A group of commands that answers bad input with one sentence and exit code 2.
+
+    A full disk, or whatever else takes no more output, gets one sentence and exit code 1.
+    """
 
     def main(self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
+        _typed[:] = sys.argv[1:] if args is None else args
         try:
             code = super().main(args, standalone_mode=False, **extra)
         except _Error as error:
             typer.echo(_sentence(error), err=True)
             code = getattr(error, "exit_code", 2)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            typer.echo(f"The output could not be written ({error.strerror}).", err=True)
+            _drop_output()
+            code = 1
         if standalone_mode:
             sys.exit(code if isinstance(code, int) else 0)
         return code
@@ -37,6 +51,14 @@ def _sentence(error: Any) -> str:
     return words if words.endswith((".", "?", ")")) else f"{words}."
 
 
+def _drop_output() -> None:
+    """What was printed and not yet written goes nowhere: leaving would try, and fail, once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def refuse(sentence: str) -> NoReturn:
     """Ends the command with one sentence and exit code 2."""
     typer.echo(_begun(sentence), err=True)
@@ -44,13 +66,22 @@ def refuse(sentence: str) -> NoReturn:
 
 
 def _begun(sentence: str) -> str:
-    """With a capital letter, unless the first word is a name, as of a file or a setting.
+    """With a capital letter, unless it begins with a name: of a setting, of a file there is, or as it was typed.
 
     >>> _begun("there is no file z.npy."), _begun("z.npy cannot be read."), _begun("max_length is 9.")
     ('There is no file z.npy.', 'z.npy cannot be read.', 'max_length is 9.')
     """
     first = sentence.partition(" ")[0].rstrip(",;:.?")
-    return f"{sentence[:1].upper()}{sentence[1:]}" if first.isalpha() else sentence
+    named = any(re.match(rf"{re.escape(name)}(?!\w)", sentence) for name in _names())
+    if named or not first.isalpha() or os.path.exists(first):
+        return sentence
+    return f"{sentence[:1].upper()}{sentence[1:]}"
+
+
+def _names() -> set[str]:
+    """What was typed and may be a name: words, values after an equals sign, and the folders of both."""
+    paths = [Path(value) for word in _typed for value in (word, word.partition("=")[2])]
+    return {str(each) for path in paths for each in (path, *path.parents)} - {"."}
 
 
 def need_folder(folder: Path) -> None:

@@ -15,7 +15,7 @@ from hypersphere.cli.answers import console, need_folder, put, refuse
 from hypersphere.diagnostics import Diagnosis
 from hypersphere.diagnostics import diagnose as check
 from hypersphere.diagnostics.diagnosis import NORMALISED, shown
-from hypersphere.diagnostics.files import RUN_FILE, Loaded, load_embeddings, load_labels
+from hypersphere.diagnostics.files import RUN_FILE, Loaded, load_embeddings, load_labels, text_lines
 from hypersphere.report import write_whole
 
 VIEWS = ("one", "dropout")
@@ -120,7 +120,7 @@ def _embed(model: str, text: Path, views: str, seed: int) -> Loaded:
     encoder = open_sentence_model(find_folder(model))
     torch.manual_seed(seed)
     order = sorted(range(len(lines)), key=lambda place: len(lines[place]))  # rows of one length: little padding
-    encoder.train(views == "dropout")
+    give = _with_dropout if views == "dropout" else _as_encoded
     found = []
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with torch.no_grad(), Progress(*columns, console=console(stderr=True), transient=True) as bar:
@@ -129,23 +129,47 @@ def _embed(model: str, text: Path, views: str, seed: int) -> Loaded:
             parts: list[Any] = []
             for start in range(0, len(lines), BATCH):
                 batch = [lines[place] for place in order[start : start + BATCH]]
-                features = {name: value.to(encoder.device) if isinstance(value, torch.Tensor) else value
-                            for name, value in encoder.preprocess(batch).items()}  # fmt: skip
-                parts.append(encoder(features)["sentence_embedding"].float().cpu())
+                parts.append(give(encoder, batch).float().cpu())
                 bar.advance(task, len(batch))
             rows = torch.cat(parts)
             found.append(torch.empty_like(rows).index_copy_(0, torch.tensor(order), rows))
-    return Loaded(found[0], found[1] if len(found) > 1 else None)
+    return Loaded(found[0], found[1] if len(found) > 1 else None, note=_conditions(encoder))
+
+
+def _as_encoded(encoder: Any, lines: list[str]) -> Any:
+    """What the model gives to whoever asks it: with its own prompt, in eval mode, as many dimensions as it keeps."""
+    return encoder.encode(lines, convert_to_tensor=True, show_progress_bar=False)
+
+
+def _with_dropout(encoder: Any, lines: list[str]) -> Any:
+    """The same in training mode, which ``encode`` would leave."""
+    import torch
+
+    from hypersphere.evaluation.sentence_model import default_prompt
+
+    encoder.train()
+    features = {name: value.to(encoder.device) if isinstance(value, torch.Tensor) else value
+                for name, value in encoder.preprocess(lines, prompt=default_prompt(encoder)).items()}  # fmt: skip
+    return encoder(features)["sentence_embedding"][:, : encoder.truncate_dim]
+
+
+def _conditions(encoder: Any) -> str:
+    """What the model does to texts and vectors beyond its modules, if anything."""
+    from hypersphere.evaluation.sentence_model import default_prompt
+
+    prompt = default_prompt(encoder)
+    said = [] if prompt is None else [f"Every line stood after the model's prompt {prompt!r}."]
+    said += [] if encoder.truncate_dim is None else [f"The model keeps its first {encoder.truncate_dim} dimensions."]
+    return " ".join(said)
 
 
 def _lines(text: Path) -> list[str]:
     if not text.is_file():
         raise FileNotFoundError(f"there is no text {text}")
     try:
-        lines = [line.strip() for line in text.read_text(encoding="utf-8").splitlines()]
+        kept = [line for line in text_lines(text) if line]
     except UnicodeDecodeError as error:
         raise ValueError(f"{text} is not a text in UTF-8") from error
-    kept = [line for line in lines if line]
     if len(kept) < 2:
         raise ValueError(f"{text} has {len(kept)} lines of text; a check-up compares at least two")
     return kept

@@ -69,11 +69,11 @@ def evaluate(
         if pooling is not None:
             known_name(pooling, POOLINGS, "pooling")
         if sentences is not None:
-            _write_sentences(sentences, sts, transfer, _listed(tasks))
+            answer = _write_sentences(sentences, sts, transfer, _listed(tasks))
         elif probe is not None:
-            _probe(model, probe, labels, seeds, as_json)
+            answer = _probe(model, probe, labels, seeds, as_json)
         else:
-            _sentences(
+            answer = _sentences(
                 {"model": model, "sts": sts, "transfer": transfer, "tasks": _listed(tasks), "setting": setting}
                 | {"fast": fast, "pooling": pooling, "max_length": max_length, "embeddings": embeddings}
                 | {"cache": None if no_cache else cache or "default"},
@@ -84,6 +84,7 @@ def evaluate(
         refuse(f"{(str(error).strip().splitlines() or [type(error).__name__])[0].rstrip('.')}.")
     except OSError as error:
         refuse(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}).")
+    typer.echo(answer)
 
 
 def _refuse_idle(given: set[str]) -> None:
@@ -113,17 +114,17 @@ def _listed(words: str | None) -> list[str] | None:
     return None if words is None else [word.strip() for word in words.split(",") if word.strip()]
 
 
-def _write_sentences(path: Path, sts: Path | None, transfer: Path | None, tasks: list[str] | None) -> None:
+def _write_sentences(path: Path, sts: Path | None, transfer: Path | None, tasks: list[str] | None) -> str:
     from hypersphere.evaluation.sentences import list_sentences
 
     if path.is_dir():
         refuse(f"--sentences is a file, but {path} is a folder.")
     need_folder(path.parent)
     number = list_sentences(path, sts, transfer, tasks)
-    typer.echo(f"{path}: {number} distinct sentences")
+    return f"{path}: {number} distinct sentences"
 
 
-def _probe(run: str | None, probe: str, labels: str, seeds: int, as_json: bool) -> None:
+def _probe(run: str | None, probe: str, labels: str, seeds: int, as_json: bool) -> str:
     from hypersphere.evaluation.probes import evaluate_run
 
     if run is None:
@@ -133,10 +134,10 @@ def _probe(run: str | None, probe: str, labels: str, seeds: int, as_json: bool) 
     except ValueError:
         refuse(f"--labels takes shares such as 0.1,0.5,1.0, not {labels!r}.")
     found: Any = evaluate_run(run, probe=probe, labels=shares, seeds=seeds, progress=True)
-    typer.echo(json.dumps(found.to_dict(), indent=1) if as_json else str(found))
+    return json.dumps(found.to_dict(), indent=1) if as_json else str(found)
 
 
-def _sentences(options: dict[str, Any], mteb: list[str], as_json: bool) -> None:
+def _sentences(options: dict[str, Any], mteb: list[str], as_json: bool) -> str:
     from hypersphere.evaluation.mteb_tasks import run_mteb
     from hypersphere.evaluation.sentences import evaluate_sentences
 
@@ -153,12 +154,9 @@ def _sentences(options: dict[str, Any], mteb: list[str], as_json: bool) -> None:
     if mteb:
         scores = run_mteb(model, mteb, options["pooling"], options["max_length"])
     if as_json:
-        typer.echo(json.dumps((found.to_dict() if found else {}) | ({"mteb": scores} if mteb else {}), indent=1))
-        return
-    if found:
-        typer.echo(str(found))
-    for task, score in scores.items():
-        typer.echo(f"mteb {task}: {score:.2f}")
+        return json.dumps((found.to_dict() if found else {}) | ({"mteb": scores} if mteb else {}), indent=1)
+    lines = [str(found)] if found else []
+    return "\n".join([*lines, *(f"mteb {task}: {score:.2f}" for task, score in scores.items())])
 
 
 @contextmanager

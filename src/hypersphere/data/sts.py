@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hypersphere.data.integrity import check_count, check_english, check_range, known_name, read_lines
+from hypersphere.data.integrity import check_count, check_english_pairs, check_range, known_name, read_lines
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 
@@ -144,7 +144,7 @@ def _pairs(
 ) -> ScoredPairs:
     found = _columns(path, name, rows, columns)
     check_range(path, found.scores, *scale)
-    check_english(path, found.first + found.second)
+    check_english_pairs(path, found.first, found.second)
     return found
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hypersphere.data.integrity import check_count, check_english, known_name, read_lines
+from hypersphere.data.integrity import check_count, check_english, check_english_pairs, known_name, read_lines
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 
@@ -121,7 +121,7 @@ def _mrpc(folder: Path) -> TransferSet:
         labels = [_label(path, number, row[0], ("0", "1")) for number, row in enumerate(rows, start=2)]
         first, second = ([_tidy(row[place]) for row in rows] for place in (3, 4))
         splits[split] = _ordered(first, labels, second)
-        check_english(path, first + second)
+        check_english_pairs(path, first, second)
     return TransferSet("MRPC", 2, **splits)
 
 

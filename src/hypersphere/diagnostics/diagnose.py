@@ -12,8 +12,15 @@ import torch
 from torch import Tensor
 
 from hypersphere.diagnostics.diagnosis import Diagnosis, Lengths, Pairs, Sampling, View
-from hypersphere.diagnostics.measures import RANK_TOLERANCE, distinct_pairs, entropy_rank, participation, uniformity
-from hypersphere.diagnostics.moments import Moments
+from hypersphere.diagnostics.measures import (
+    RANK_TOLERANCE,
+    distinct_pairs,
+    entropy_rank,
+    leading_directions,
+    participation,
+    uniformity,
+)
+from hypersphere.diagnostics.moments import Moments, size
 from hypersphere.diagnostics.pairs import (
     BINS,
     Neighbours,
@@ -31,6 +38,7 @@ from hypersphere.geometry import unit
 
 T = 2.0  # of uniformity, as in every published table
 NEIGHBOURS = 10  # k of the k-occurrence, as in Radovanović et al. 2010
+MOST = 0.75  # share of the variance that the leading directions are counted for
 SAME = 0.9999  # cosine above which two rows count as near duplicates
 DEAD = 1e-5  # a dimension whose spread is this small beside the size of the entries does not vary
 WASSERSTEIN_ROWS = 2048  # two million cosines to sort; more rows hardly move the distance
@@ -128,7 +136,7 @@ def _view(rows: Rows, moments: Moments, h: Tensor, near: Neighbours, few: Tensor
     histogram = torch.stack([cosine_histogram(part) for part in distinct_pairs(h)]).sum(dim=0)
     return View(
         name=rows.name,
-        lengths=Lengths(*(float(each) for each in (lengths.mean(), lengths.std(), lengths.min(), lengths.max()))),
+        lengths=_lengths(lengths),
         zero_rows=int((lengths == 0).sum()),
         repeated_rows=moments.repeated,
         near_duplicates=float((near.nearest > SAME).double().mean()),
@@ -146,6 +154,7 @@ def _view(rows: Rows, moments: Moments, h: Tensor, near: Neighbours, few: Tensor
         effective_rank=entropy_rank(raw.sqrt()),
         effective_rank_centred=entropy_rank(eigenvalues.sqrt()),
         participation_ratio=participation(eigenvalues),
+        leading_directions=leading_directions(eigenvalues, MOST),
         hubness=near.skewness,
         never_neighbours=float((near.occurrences == 0).double().mean()),
         variance=moments.variance,
@@ -154,6 +163,12 @@ def _view(rows: Rows, moments: Moments, h: Tensor, near: Neighbours, few: Tensor
         occurrences=near.occurrences,
         histogram=histogram,
     )
+
+
+def _lengths(lengths: Tensor) -> Lengths:
+    scale = size(lengths)
+    found = lengths / scale
+    return Lengths(*(scale * float(each) for each in (found.mean(), found.std(), found.min(), found.max())))
 
 
 def _pairs(moments: list[Moments], positives: _Positives, small: list[Tensor]) -> Pairs:
@@ -197,7 +212,9 @@ def _labels(labels: Any, count: int) -> Tensor:
     places = np.unique(plain, return_inverse=True)[1]
     found = torch.from_numpy(places.reshape(-1).astype(np.int64))
     if plain.dtype.kind in "if":
-        found[torch.from_numpy(np.ascontiguousarray(plain < 0))] = -1
+        if (plain < -1).any():
+            raise ValueError(f"labels hold {int(plain.min())}; classes are numbered from 0, and -1 stands for no label")
+        found[torch.from_numpy(np.ascontiguousarray(plain == -1))] = -1
     known = found[found >= 0]
     if len(known.unique()) < 2 or len(known) == len(known.unique()):
         raise ValueError(f"labels must put the rows into at least two classes, one with two rows, not {len(known)} "

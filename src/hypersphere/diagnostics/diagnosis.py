@@ -47,6 +47,7 @@ class View:
     effective_rank: float
     effective_rank_centred: float
     participation_ratio: float
+    leading_directions: int
     hubness: float
     never_neighbours: float
     variance: Tensor  # (D,) of each dimension
@@ -195,6 +196,7 @@ MEANINGS = {
     "effective_rank": ("effective rank (RankMe)", "exp(entropy of singular values), of {most}"),
     "effective_rank_centred": ("effective rank, centred", "the same with the mean row taken away"),
     "participation_ratio": ("participation ratio", "(Σλ)²/Σλ² of the covariance, of {most}"),
+    "leading_directions": ("leading directions", "that hold 75 % of the variance, of {most}"),
     "hubness": ("hubness", "skewness of counts as one of {k} nearest"),
     "never_neighbours": ("rows nobody is near", "share of rows in nobody's {k} nearest"),
     "near_duplicates": ("near duplicates", "share with another at cosine above 0.9999"),

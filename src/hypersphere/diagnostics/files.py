@@ -66,12 +66,21 @@ def load_labels(path: Path) -> Any:
     if path.suffix == ".npy":
         return _numpy(path)
     try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        lines = text_lines(path)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} cannot be read as text with one label in each line") from error
     if lines and all(re.fullmatch(r"[+-]?[0-9]{1,18}", line) for line in lines):
         return np.array([int(line) for line in lines], dtype=np.int64)
     return np.array(lines)
+
+
+def text_lines(path: Path) -> list[str]:
+    """The lines of a text in UTF-8, without the mark some editors put first and without the spaces around a line.
+
+    A line ends where the file says so; the separators that ``str.splitlines`` knows besides belong to it.
+    """
+    lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n")]
+    return lines if lines[-1] else lines[:-1]
 
 
 def _load(path: Path, arrays: Sequence[str], labelled: bool) -> Loaded:

@@ -136,6 +136,16 @@ def participation(eigenvalues: Tensor) -> float:
     return float(eigenvalues.sum()) ** 2 / squares if squares > 0 else 1.0
 
 
+def leading_directions(eigenvalues: Tensor, share: float) -> int:
+    """How many of the largest eigenvalues it takes to hold ``share`` of their sum; 1 for an empty spectrum.
+
+    >>> leading_directions(torch.tensor([5.0, 3.0, 1.0, 1.0]), 0.75)
+    2
+    """
+    held = eigenvalues.cumsum(0)
+    return 1 + int((held < share * held[-1]).sum())
+
+
 @torch.no_grad()
 def spectrum(z: Tensor, centre: bool = False) -> Tensor:
     """Eigenvalues of HᵀH (of its centred form), the min(N, D) that can differ from 0, largest first, float64."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -25,6 +27,7 @@ class Moments:
         self.squares = torch.zeros(dims, dtype=torch.float64)
         self.second = torch.zeros(dims, dims, dtype=torch.float64) if len(rows) > dims else None  # HᵀH
         self._pivot = torch.zeros(dims, dtype=torch.float64)  # near the raw rows: no digits are lost in their variance
+        self._scale = 1.0  # about the size of the raw rows, whose squares float64 may not hold
         self._raw_sum, self._raw_squares = torch.zeros_like(self._pivot), torch.zeros_like(self._pivot)
         # all at once: small pieces kept between large ones that come and go would hold on to their memory
         self.lengths = torch.zeros(len(rows), dtype=torch.float64)
@@ -37,14 +40,16 @@ class Moments:
         self.lengths[own] = torch.where(inverse > 0, inverse.reciprocal(), 0.0).flatten()
         self._marks[own] = _marks(block)
         wide = h.double()
+        raw = block.cpu().double()
         if self.count == 0:
-            self._pivot = block.mean(dim=0, dtype=torch.float64).cpu()
+            self._scale = size(raw)
+            self._pivot = (raw / self._scale).mean(dim=0)
         self.count += len(h)
         self.sum += wide.sum(dim=0)
         self.squares += torch.linalg.vector_norm(wide, dim=0).square()
         if self.second is not None:
             self.second.addmm_(wide.T, wide)
-        raw = block.cpu() - self._pivot  # a new tensor: the rows belong to the caller
+        raw = raw / self._scale - self._pivot  # a new tensor: the rows belong to the caller
         self._raw_sum += raw.sum(dim=0)
         self._raw_squares += torch.linalg.vector_norm(raw, dim=0).square()
         return h
@@ -60,12 +65,12 @@ class Moments:
 
     @property
     def raw_variance(self) -> Tensor:
-        """(D,) of the rows as they came."""
+        """(D,) of the rows as they came, in units of their size."""
         return (self._raw_squares / self.count - (self._raw_sum / self.count) ** 2).clamp_min(0)
 
     @property
     def raw_size(self) -> float:
-        """Root mean square of the entries as they came."""
+        """Root mean square of the entries as they came, in units of their size."""
         shifted = self.raw_variance + (self._raw_sum / self.count + self._pivot) ** 2
         return float(shifted.mean().sqrt())
 
@@ -83,6 +88,11 @@ class Moments:
         if centre:
             square = square - torch.outer(self.mean, self.mean)
         return without_noise(torch.linalg.eigvalsh(square), self.count, scale=1.0)
+
+
+def size(values: Tensor) -> float:
+    """The power of two next above the largest value: divided by it no digit is lost, and squares are in range."""
+    return 2.0 ** min(max(math.frexp(float(values.abs().max()))[1], -1000), 1000)
 
 
 def _marks(block: Tensor) -> Tensor:

@@ -224,7 +224,7 @@ def write_sentences(path: str | Path, texts: Sequence[str]) -> int:
 
 def read_sentences(path: Path) -> list[str]:
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
         if not line.strip():
             continue
         try:

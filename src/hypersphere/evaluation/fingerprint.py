@@ -12,8 +12,10 @@ from typing import Any
 
 import torch
 
-FORMAT = "2"  # of what the cache keeps and how it is computed: a new one makes all that was kept before unknown
+FORMAT = "3"  # of what the cache keeps and how it is computed: a new one makes all that was kept before unknown
 _OF_A_MODEL = (".json", ".safetensors", ".txt", ".model")  # files that decide what a folder computes
+# Ends of a tokenizer's settings that say where it was read, not what it does.
+_OF_THE_DISK = ("_file", "name_or_path", "is_local", "files_only")
 _NOT_READ = ("onnx", "openvino", "checkpoint-")
 
 
@@ -28,7 +30,10 @@ def object_fingerprint(model: Any) -> str | None:
         return _hash([*_versions(), own])
     if not isinstance(model, torch.nn.Module) or not _is_published(model):
         return None
-    return _hash(chain(_versions(), _content(model)))
+    tokenizer = getattr(model, "tokenizer", None)
+    if not hasattr(tokenizer, "backend_tokenizer"):  # how it cuts texts into tokens is then not known
+        return None
+    return _hash(chain(_versions(), _of_tokenizer(tokenizer), _content(model)))
 
 
 def _is_published(model: torch.nn.Module) -> bool:
@@ -57,12 +62,21 @@ def _content(model: torch.nn.Module) -> Iterator[str | bytes]:
             yield json.dumps(module.get_config_dict(), sort_keys=True, default=str)
         if hasattr(module, "auto_model"):
             yield str(module.auto_model.config.to_json_string())
-    backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
-    yield backend.to_str() if backend is not None else ""
     for name, tensor in model.state_dict().items():
         held = tensor.detach().cpu().contiguous()
         yield f"{name} {held.dtype} {tuple(held.shape)}"
         yield held.reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def _of_tokenizer(tokenizer: Any) -> Iterator[str]:
+    """Its rules and words, and what stands beside them: which end is cut or filled, and with what."""
+    rules = json.loads(tokenizer.backend_tokenizer.to_str())
+    settings = {name: value for name, value in tokenizer.init_kwargs.items() if not name.endswith(_OF_THE_DISK)}
+    for name in ("truncation", "padding"):  # what the last call asked for; every call sets them anew
+        rules.pop(name, None)
+    for name in ("truncation_side", "padding_side", "special_tokens_map", "split_special_tokens"):
+        settings[name] = getattr(tokenizer, name, None)
+    yield json.dumps([rules, settings], sort_keys=True, default=str)
 
 
 def _hash(parts: Iterable[str | bytes]) -> str:
@@ -76,16 +90,26 @@ def _hash(parts: Iterable[str | bytes]) -> str:
 def _of_files(folder: Path) -> str:
     """Hash of the files that decide what the model in ``folder`` computes, by their names and content."""
     digest = hashlib.blake2b(digest_size=16)
-    files = [path for path in sorted(folder.rglob("*")) if path.suffix in _OF_A_MODEL and path.is_file()]
-    for path in files:
-        inside = path.relative_to(folder)
-        if inside.parts[0].startswith(_NOT_READ):
-            continue
-        digest.update(str(inside).encode() + b"\0")
+    for path in _files(folder):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0")
         with path.open("rb") as file:
             while block := file.read(1 << 22):
                 digest.update(block)
     return digest.hexdigest()
+
+
+def _files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """The files of a model by their names, in linked folders too; a link back to a folder above is not followed."""
+    real = folder.resolve()
+    if real in above:
+        return
+    for path in sorted(folder.iterdir()):
+        if not above and path.name.startswith(_NOT_READ):
+            continue
+        if path.is_dir():
+            yield from _files(path, (*above, real))
+        elif path.suffix in _OF_A_MODEL and path.is_file():
+            yield path
 
 
 def _versions() -> Iterator[str]:

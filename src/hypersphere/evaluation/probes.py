@@ -92,9 +92,8 @@ class ProbeResult:
         ]
         for row in self.summary():
             cells = [_percent(row[name], row[f"{name}_spread"]) for name in ("top1", "top5")]
-            lines.append(
-                f"{row['labels']:>6.0%}  {row['images']:>7}  {cells[0]:>14}  {cells[1]:>14}  {row['seeds']:>5}"
-            )
+            share = f"{100 * row['labels']:.3g}%"
+            lines.append(f"{share:>6}  {row['images']:>7}  {cells[0]:>14}  {cells[1]:>14}  {row['seeds']:>5}")
         return "\n".join(lines)
 
 
@@ -282,9 +281,10 @@ def _fingerprint(run: Path) -> str:
 
 
 def _content(*sets: ImageSet) -> str:
-    """The images by their number and size and by all their labels, which tells one state of a source from another."""
+    """The images by all their pixels and labels, which tells one state of a source from another."""
     digest = hashlib.sha256()
     for each in sets:
         digest.update(f"{tuple(each.images.shape)} {each.classes}".encode())
-        digest.update(each.labels.numpy().tobytes())
+        for part in (each.labels, each.images):
+            digest.update(part.contiguous().numpy().data)
     return digest.hexdigest()[:16]

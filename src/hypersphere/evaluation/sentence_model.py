@@ -42,6 +42,8 @@ class About:
     pooling: str
     max_length: int | None  # tokens; None: not known, nor is what was truncated
     dimension: int | None = None
+    prompt: str | None = None  # put before every sentence
+    truncate_dim: int | None = None  # the leading dimensions that are kept; None: all
 
 
 class SentenceModel:
@@ -65,6 +67,8 @@ class SentenceModel:
             self._pooling or _pooling(self.model),
             None if length is None else int(length),
             None if size is None else int(size),
+            default_prompt(self.model),
+            getattr(self.model, "truncate_dim", None),
         )
 
     def prepare(self, sentences: list[str]) -> Work:
@@ -96,6 +100,12 @@ def open_model(
     if pooling is not None or max_length is not None:
         raise ValueError("pooling and max_length are of a folder or hub id; set them on the object itself.")
     return SentenceModel(name or type(model).__name__, object_fingerprint(model), lambda: model)
+
+
+def default_prompt(model: Any) -> str | None:
+    """What a model of sentence-transformers puts before every sentence unless it is told otherwise."""
+    name = getattr(model, "default_prompt_name", None)
+    return None if name is None else (getattr(model, "prompts", {}).get(name) or None)
 
 
 def _load(folder: Path, pooling: str | None, max_length: int | None) -> Any:
@@ -150,11 +160,13 @@ def _frozen(model: Any) -> Iterator[None]:
 
 
 def _cut(model: Any, sentences: list[str]) -> np.ndarray:
-    """Which sentences are longer than the model takes, as far as it has a tokenizer to tell."""
+    """Which sentences are, after the prompt, longer than the model takes, as far as it has a tokenizer to tell."""
     longest = getattr(model, "max_seq_length", None)
     if longest is None or not _counts_tokens(model):
         return np.zeros(len(sentences), dtype=bool)
-    return np.asarray([len(ids) > longest for ids in model.tokenizer(sentences, verbose=False)["input_ids"]])
+    prompt = default_prompt(model) or ""
+    given = model.tokenizer([prompt + sentence for sentence in sentences], verbose=False)["input_ids"]
+    return np.asarray([len(ids) > longest for ids in given])
 
 
 def _counts_tokens(model: Any) -> bool:

@@ -13,7 +13,6 @@ import numpy as np
 
 from hypersphere.data import sts as sts_sets
 from hypersphere.data import transfer as transfer_sets
-from hypersphere.data.extras import need
 from hypersphere.data.integrity import known_name
 from hypersphere.data.sts import ScoredPairs
 from hypersphere.data.transfer import LabelledTexts, TransferSet
@@ -53,7 +52,7 @@ class STSScore:
 
 @dataclass(frozen=True)
 class SentenceEvaluation:
-    """The numbers and everything they depend on: pooling, similarity, setting, truncation, classifier."""
+    """The numbers and everything they depend on: pooling, prompt, similarity, setting, truncation, classifier."""
 
     about: About
     setting: str
@@ -75,8 +74,10 @@ class SentenceEvaluation:
         """How the numbers came about, in a sentence."""
         length = "" if self.about.max_length is None else f"at most {self.about.max_length} tokens, "
         cut = "truncation not known" if self.truncated is None else f"{self.truncated} truncated"
+        prompt = "" if self.about.prompt is None else f"prompt {self.about.prompt!r}; "
+        kept = "" if self.about.truncate_dim is None else f"the first {self.about.truncate_dim} dimensions; "
         return (
-            f"{self.about.model}: pooling {self.about.pooling}; {self.similarity} similarity; "
+            f"{self.about.model}: pooling {self.about.pooling}; {prompt}{kept}{self.similarity} similarity; "
             f"{length}{self.sentences} distinct sentences, {cut}."
         )
 
@@ -160,7 +161,6 @@ def evaluate_sentences(
     texts = sentences_of(similar, labelled)
     place = default_cache() if cache == "default" else None if cache is None else Path(cache)
     if embeddings is not None:
-        _refuse_short_floats(Path(embeddings))
         store, about = supplied(embeddings)
         _all_there(store, texts, Path(embeddings))
     else:
@@ -284,22 +284,6 @@ def _mark(task: TransferSet, splits: list[np.ndarray], protocol: Protocol) -> st
         digest.update(features.tobytes())
         digest.update(split.labels.tobytes())
     return digest.hexdigest()
-
-
-def _refuse_short_floats(path: Path) -> None:
-    """Floats that safetensors can hold and numpy cannot; whatever else is wrong is said when the file is read."""
-    if path.suffix != ".safetensors" or not path.is_file():
-        return
-    library = need("safetensors", "cli", "A .safetensors file")
-    try:
-        with library.safe_open(path, framework="np") as archive:
-            kind = archive.get_slice("embeddings").get_dtype()
-    except library.SafetensorError:
-        return
-    if kind == "BF16" or kind.startswith(("F8", "F4")):
-        raise ValueError(
-            f"{path} holds embeddings as {kind}, which numpy cannot read; save them as float16 or float32."
-        )
 
 
 def _all_there(store: Embeddings, texts: list[str], path: Path) -> None:

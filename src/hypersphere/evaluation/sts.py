@@ -10,6 +10,7 @@ import numpy as np
 from hypersphere.data.sts import ScoredPairs
 
 SETTINGS = ("all", "mean", "wmean")
+DIGITS = 10  # of a cosine; those after it are rounding, which must not order pairs that are equally similar
 Encode = Callable[[list[str]], Any]
 
 
@@ -52,11 +53,17 @@ def ranks(values: Any) -> np.ndarray:
 
 
 def cosine(first: Any, second: Any) -> np.ndarray:
-    """Cosine of each row of ``first`` with the same row of ``second``; 0 beside a zero vector, as in SentEval."""
+    """Cosine of each row of ``first`` with the same row of ``second``; 0 beside a zero vector, as in SentEval.
+
+    Rounded to ten digits: pairs of equal rows all have 1, not one of its neighbours, and so share their rank.
+
+    >>> cosine([[0.1, 0.2], [0.3, 0.7]], [[0.1, 0.2], [0.3, 0.7]]).tolist()
+    [1.0, 1.0]
+    """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     products = np.einsum("nd,nd->n", a, b)
-    found: np.ndarray = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)
+    found: np.ndarray = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0).round(DIGITS)
     return found
 
 

@@ -41,7 +41,7 @@ def plots(diagnosis: Diagnosis) -> dict[str, Figure]:
 def _similarities(axis: Axes, diagnosis: Diagnosis) -> None:
     """Densities of the cosines: rows with each other, positives, and what uniform rows would have."""
     edges = np.linspace(-1, 1, len(diagnosis.views[0].histogram) + 1)
-    highest = 0.0
+    highest, peaks = 0.0, [0.0]
     for view, (colour, line) in zip(diagnosis.views, VIEWS, strict=False):
         density = _density(view.histogram)
         highest = max(highest, float(density.max()))
@@ -50,11 +50,13 @@ def _similarities(axis: Axes, diagnosis: Diagnosis) -> None:
     if diagnosis.pairs is not None:
         density = _density(diagnosis.pairs.positive_histogram)
         axis.stairs(density, edges, fill=True, color=NEUTRAL, alpha=0.35, label="positive pairs")
+        peaks.append(float(density.max()))
     below = UniformCosine(diagnosis.dims).cdf(torch.from_numpy(edges))
     uniform = below.diff().numpy() / np.diff(edges)
     axis.stairs(uniform, edges, color=SOFT, linewidth=1.1, linestyle=":", label="uniform rows")
     axis.set_xlim(-1, 1)
-    axis.set_ylim(0, 1.35 * max(highest, min(float(uniform.max()), 2 * highest)))
+    seen = max(highest, min(max(*peaks, float(uniform.max())), 2 * highest))  # a sharp peak may be cut, not the rest
+    axis.set_ylim(0, 1.5 * seen)  # a third of it for the legend
     axis.set_xlabel("cosine", size=8.5, color=INK)
     axis.set_ylabel("density", size=8.5, color=INK)
     _legend(axis, "upper left")
@@ -104,7 +106,8 @@ def _neighbours(axis: Axes, diagnosis: Diagnosis) -> None:
     most = max(round(float(view.occurrences.max())) for view in diagnosis.views)
     edges = np.arange(0, most + 2 + (step := math.ceil((most + 1) / 60)), step)
     for view, (colour, line) in zip(diagnosis.views, VIEWS, strict=False):
-        counts, _ = np.histogram(view.occurrences.numpy(), bins=edges)
+        times = view.occurrences.numpy().round(6)  # rows equally near share a place: 10 may be 9.999…
+        counts, _ = np.histogram(times, bins=edges)
         axis.stairs(
             counts, edges, color=colour, linestyle=line, linewidth=1.4, fill=len(diagnosis.views) == 1, alpha=0.75,
             label=f"{view.name}: skewness {view.hubness:.2f}, most {view.occurrences.max():,.0f}",

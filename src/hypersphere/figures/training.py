@@ -151,6 +151,8 @@ def _draw_panel(axis: Axes, panel: CurvePanel, records: Sequence[Record], splits
             )  # fmt: skip
             if split == splits[-1] and (curve.spread or curve.band):
                 axis.fill_between(steps, low, high, color=curve.colour, alpha=0.13, linewidth=0)
+    if panel.logarithmic:
+        _more_ticks(axis)
     if panel.limits:
         axis.set_ylim(*panel.limits)
     if len(panel.curves) > 1:
@@ -164,6 +166,15 @@ def _logarithmic(axis: Axes) -> None:
     axis.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=8))
     axis.yaxis.set_minor_locator(NullLocator())
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _more_ticks(axis: Axes) -> None:
+    """Where less than a decade is seen, 1, 2 and 5 may leave a single tick, which is no scale."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = axis.get_ylim()
+    if sum(low <= tick <= high for tick in axis.get_yticks()) < 2:
+        axis.yaxis.set_major_locator(MaxNLocator(4))
 
 
 def _points(records: Sequence[Record], curve: Curve, split: str) -> list[tuple[int, float, float, float]]:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STYLE = """
-:root { --ink: #22303c; --soft: #5c6873; --line: #dde3e8; --good: #2c7a4b; --warn: #a86500; --bad: #b3261e; }
+:root { color-scheme: only light; --ink: #22303c; --soft: #5c6873; --line: #dde3e8; --good: #2c7a4b; --warn: #a86500;
+        --bad: #b3261e; }
 html { font-size: 16px; } * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 2rem 1.25rem 3rem; max-width: 68rem; color: var(--ink); background: #fff;
        font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; }
@@ -32,14 +33,17 @@ th { font-weight: 600; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td:last-child { color: var(--soft); }
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); gap: 1.5rem 2rem; }
-figure { margin: 0; break-inside: avoid; }
-figure svg { width: 100%; height: auto; display: block; }
+figure { margin: 0; min-width: 0; break-inside: avoid; }
+.drawing { overflow-x: auto; }
+figure svg { width: 100%; min-width: var(--least); height: auto; display: block; }
 figcaption { font-size: .9rem; color: var(--soft); }
 figcaption b { color: var(--ink); }
-@media print { html { font-size: 10.5px; } body { padding: 0; max-width: none; } .wide { overflow: visible; }
+@media print { html { font-size: 10.5px; } body { padding: 0; max-width: none; }
+               .wide, .drawing { overflow: visible; } figure svg { min-width: 0; }
                .pictures { grid-template-columns: 1fr 1fr; gap: 1rem; }
                h2 { break-after: avoid; } tr { break-inside: avoid; } }
 """
+READABLE = 4.5  # rem on the screen for an inch of a figure, at least: letters of 8 points are then 8 pixels high
 
 
 class Box(NamedTuple):
@@ -88,9 +92,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequenc
 
 
 def pictures(figures: Iterable[tuple[Figure, str, str]]) -> str:
-    """Figures side by side where there is room: (figure, title, caption)."""
+    """Figures side by side where there is room: (figure, title, caption); a wide one scrolls on a small screen."""
     drawn = (
-        f"<figure>{_svg(figure, title, place)}<figcaption><b>{escape(title)}.</b> {escape(words)}</figcaption></figure>"
+        f'<figure><div class="drawing" style="--least: {READABLE * figure.get_figwidth():.0f}rem">'
+        f"{_svg(figure, title, place)}</div>"
+        f"<figcaption><b>{escape(title)}.</b> {escape(words)}</figcaption></figure>"
         for place, (figure, title, words) in enumerate(figures)
     )
     return f'<div class="pictures">{"".join(drawn)}</div>'
@@ -101,12 +107,16 @@ def escape(words: str) -> str:
 
 
 def _svg(figure: Figure, title: str, place: int) -> str:
-    """The figure as SVG whose identifiers are its own, since several stand on one page."""
+    """The figure as SVG whose identifiers are its own, since several stand on one page.
+
+    Without a ground of its own: a browser that darkens pages turns letters white, but not what is behind them.
+    """
     import matplotlib
 
     drawing = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": f"hypersphere-{place}", "svg.fonttype": "path"}):
-        figure.savefig(drawing, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        nobody = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        figure.savefig(drawing, format="svg", transparent=True, metadata=nobody)
     text = drawing.getvalue()
     text = text[text.index("<svg") :]
     mark = f"f{place}-"

@@ -1,0 +1,34 @@
+"""Pictures of a diagnosis: bars stand where the legend says, and not behind it."""
+
+import dataclasses
+
+import numpy as np
+import torch
+
+from hypersphere.diagnostics import diagnose
+from hypersphere.figures.diagnosis import plots
+
+
+def normal(count, dim, seed=0):
+    return torch.randn(count, dim, generator=torch.Generator().manual_seed(seed))
+
+
+def test_a_count_that_rounding_left_below_ten_stands_at_ten():
+    """Rows that are equally near share a place, and the shares of ten places may add up to 9.999…"""
+    found = diagnose(normal(40, 8))
+    times = torch.full_like(found.views[0].occurrences, 10 - 2e-15)
+    found = dataclasses.replace(found, views=(dataclasses.replace(found.views[0], occurrences=times),))
+    (bars,) = (each for each in plots(found)["neighbours"].axes[0].patches if hasattr(each, "get_data"))
+    values, edges, _ = bars.get_data()
+    assert edges[int(np.argmax(values))] == 10 and values.max() == 40
+
+
+def test_bars_end_below_the_legend():
+    """Three rows have three cosines, each as high as the picture goes."""
+    z = normal(3, 2)
+    figure = plots(diagnose(z, normal(3, 2, seed=1)))["similarities"]
+    figure.canvas.draw()
+    axis = figure.axes[0]
+    highest = max(each.get_data().values.max() for each in axis.patches if hasattr(each, "get_data"))
+    top = axis.transData.transform((0, highest))[1]
+    assert top < axis.get_legend().get_window_extent().y0
