@@ -97,6 +97,24 @@ def test_weights_of_a_folder_are_used_and_must_fit(tmp_path):
         create_image_encoder("resnet18", 1, 32, weights=str(tmp_path / "eighteen"))
 
 
+def test_weights_of_which_some_are_missing_are_refused(tmp_path):
+    from safetensors.torch import load_file, save_file
+    from transformers import ResNetConfig, ResNetModel
+
+    shape = {"depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}
+    ResNetModel(ResNetConfig(**shape)).save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    whole = load_file(path)
+    counted = {key: value for key, value in whole.items() if not key.endswith("num_batches_tracked")}
+    assert len(counted) < len(whole)
+    save_file(counted, path, metadata={"format": "pt"})
+    create_image_encoder("resnet18", 3, 32, weights=str(tmp_path))  # nothing is computed from these
+    part = {key: value for key, value in counted.items() if "stages.3" not in key}
+    save_file(part, path, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"lacks \d+ of the model's weights, such as encoder\.stages\.3.*random"):
+        create_image_encoder("resnet18", 3, 32, weights=str(tmp_path))
+
+
 def test_damaged_and_foreign_weights_are_refused(tmp_path):
     encoder = create_image_encoder("small-cnn", 1, 8)
     save_image_encoder(tmp_path, encoder, describe("small-cnn", 1, 8))

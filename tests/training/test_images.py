@@ -122,3 +122,35 @@ def test_three_lines_are_pulled_onto_their_negatives(tmp_path: Path) -> None:
     cosine = torch.nn.functional.cosine_similarity
     assert cosine(after[0], after[1]).mean() > cosine(before[0], before[1]).mean() + 0.2
     assert cosine(after[0], after[1]).mean() > 0.8
+
+
+def test_a_size_that_the_source_does_not_take_is_refused(tmp_path: Path) -> None:
+    """Files in MNIST's form say how large their images are."""
+    import numpy as np
+
+    for start in ("train", "t10k"):
+        rows = np.random.default_rng(0).integers(0, 255, (40, 6, 6), dtype=np.uint8)
+        header = b"".join(number.to_bytes(4, "big") for number in (0x803, 40, 6, 6))
+        (tmp_path / f"{start}-images-idx3-ubyte").write_bytes(header + rows.tobytes())
+        labels = bytes(row % 4 for row in range(40))
+        (tmp_path / f"{start}-labels-idx1-ubyte").write_bytes(
+            b"".join(number.to_bytes(4, "big") for number in (0x801, 40)) + labels
+        )
+    tree = worlds.digits_recipe(tmp_path, data={"source": str(tmp_path), "size": 12, "rows": 0, "held_out": 4})
+    with pytest.raises(NotPreparedError, match=r"data.size is for images of many sizes; those of .* are 6×6 as they"):
+        train(parse_recipe({**tree, "output": str(tmp_path / "runs" / "run")}), say=quiet)
+
+
+@pytest.mark.parametrize("stem", ["cifar", "imagenet"])
+def test_a_stem_that_replaces_what_was_learned_is_announced(tmp_path: Path, stem: str) -> None:
+    from transformers import ResNetConfig, ResNetModel
+
+    shape = {"depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic", "num_channels": 1}
+    ResNetModel(ResNetConfig(**shape)).save_pretrained(tmp_path / "eighteen")
+    tree = worlds.digits_recipe(tmp_path)
+    encoder = {"name": "resnet18", "weights": str(tmp_path / "eighteen"), "stem": stem}
+    said: list[str] = []
+    prepare_images(parse_recipe({**tree, "encoder": encoder}), tmp_path / "run", said.append)
+    words = next(sentence for sentence in said if sentence.startswith("Encoder: "))
+    assert f"weights of {tmp_path / 'eighteen'}" in words
+    assert ("its first convolution gives way to CIFAR's stem" in words) == (stem == "cifar")

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -268,41 +269,108 @@ class Slow(TrainerCallback):
         self.clock[0] += self.seconds
 
 
-@pytest.mark.parametrize(("steps", "expected"), [(200, [0, 200]), (400, [0, 140, 270, 400])])
+def costly_anatomy(monkeypatch: pytest.MonkeyPatch, clock: list[float], seconds: float) -> None:
+    """A whole measurement takes its time; a brief one takes none."""
+
+    def slow(*args: Any, brief: bool = False, **kwargs: Any) -> Any:
+        clock[0] += 0 if brief else seconds / 2  # for each of two splits
+        return measure(*args, brief=brief, **kwargs)
+
+    monkeypatch.setattr("hypersphere.training.monitor.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("hypersphere.training.monitor.measure", slow)
+
+
+@pytest.mark.parametrize(
+    ("steps", "whole", "brief"),
+    [(200, [0, 200], [50, 100, 150]), (400, [0, 140, 270, 400], [100, 240, 370])],
+)
 def test_left_to_itself_it_keeps_within_a_twentieth_of_the_step_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, expected: list[int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, whole: list[int], brief: list[int]
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("hypersphere.training.monitor.time.perf_counter", lambda: clock[0])
+    costly_anatomy(monkeypatch, clock, 0.5)  # as long as five steps
     trainer = trainer_of(tmp_path, steps, disable_tqdm=True, save_strategy="no")
     said: list[str] = []
     monitor = watched(trainer, tmp_path / "metrics.jsonl", every=0, say=said.append)
-    original = monitor.sources["training"]
-
-    def costly() -> Any:
-        clock[0] += 0.5  # as long as five steps
-        return original()  # type: ignore[misc]
-
-    monitor.sources["training"] = costly
     trainer.add_callback(Slow(clock, 0.1))
     trainer.train()
-    assert sorted({record["step"] for record in read_journal(tmp_path / "metrics.jsonl")}) == expected
+    records = [record for record in read_journal(tmp_path / "metrics.jsonl") if record["split"] == "training"]
+    assert [record["step"] for record in records if not record.get("brief")] == whole
+    assert [record["step"] for record in records if record.get("brief")] == brief
     assert monitor.share == pytest.approx(0.05)  # all of the budget, and no more
     assert said[-1].startswith(f"Measuring took {steps / 200:.1f} s, 5.0% of the {steps / 10:.1f} s spent in steps")
+    assert f"({len(whole) + 3} measurements, 3 of them without the anatomy)" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [(3, [0, 1, 2, 3]), (9, [0, 2, 4, 6, 8, 9]), (43, [0, 10, 20, 30, 40, 43])],
+)
+def test_every_run_is_measured_four_times_after_its_start_whatever_it_costs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, expected: list[int]
+) -> None:
+    clock = [0.0]
+    costly_anatomy(monkeypatch, clock, 1000.0)
+    trainer = trainer_of(tmp_path, steps, disable_tqdm=True, save_strategy="no")
+    monitor = watched(trainer, None, every=0, say=lambda words: None)
+    trainer.add_callback(Slow(clock, 0.1))
+    trainer.train()
+    assert sorted({record["step"] for record in monitor.journal.records}) == expected
+    assert monitor.brief == len(expected) - 2
+
+
+def test_a_collapse_is_told_though_the_budget_pays_for_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From step 50 on every row is the same one."""
+    clock = [0.0]
+    said: list[str] = []
+    costly_anatomy(monkeypatch, clock, 1000.0)
+    trainer = trainer_of(tmp_path, 100, disable_tqdm=True, save_strategy="no")
+    monitor = watched(trainer, None, every=0, say=said.append)
+    usual = monitor.sources["training"]
+
+    def collapsing() -> Any:
+        z1, z2, _ = usual()  # type: ignore[misc]
+        return (z1, z2, None) if trainer.state.global_step < 50 else (1 + 1e-4 * z1, 1 + 1e-4 * z2, None)
+
+    monitor.sources["training"] = collapsing
+    trainer.add_callback(Slow(clock, 0.1))
+    trainer.train()
+    assert any(sentence.startswith("over-fusion at step 80") for sentence in said)
+    assert any(sentence.startswith("No verdict on dissipation: it was measured 2 times") for sentence in said)
+
+
+def test_a_brief_measurement_is_a_whole_one_without_its_anatomy() -> None:
+    z1, z2 = views(16, 8)
+    whole, brief = (measure(hs.create_objective("infonce"), z1, z2, brief=each) for each in (False, True))
+    left_out = {"dissipation", "with_gradient", "hardest_weight", "ratio", "lemma1"}
+    for name, value in whole.to_dict().items():
+        found = getattr(brief, name)
+        assert math.isnan(found) and name in brief.reasons if name in left_out else found == value or math.isnan(value)
+
+
+def test_a_resumed_run_counts_whole_and_brief_measurements_from_its_journal(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    Journal(path).append([line(0), line(10, brief=True)])
+    monitor = Monitor(hs.create_objective("infonce"), path=path, say=lambda words: None)
+    monitor.on_train_begin(None, SimpleNamespace(global_step=10, is_world_process_zero=True), None)
+    assert (monitor._last_step, monitor._last_whole) == (10, 0)
 
 
 def test_cheap_measurements_come_every_ten_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("hypersphere.training.monitor.time.perf_counter", lambda: clock[0])
-    trainer = trainer_of(tmp_path, 30, disable_tqdm=True, save_strategy="no")
-    watched(trainer, tmp_path / "metrics.jsonl", every=0, say=lambda words: None)
+    trainer = trainer_of(tmp_path, 40, disable_tqdm=True, save_strategy="no")
+    monitor = watched(trainer, tmp_path / "metrics.jsonl", every=0, say=lambda words: None)
     trainer.add_callback(Slow(clock, 0.1))
     trainer.train()
-    assert sorted({r["step"] for r in read_journal(tmp_path / "metrics.jsonl")}) == [0, 10, 20, 30]
+    assert sorted({r["step"] for r in read_journal(tmp_path / "metrics.jsonl")}) == [0, 10, 20, 30, 40]
+    assert monitor.brief == 0
 
 
 def test_the_bar_shows_three_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trainer = trainer_of(tmp_path, 10, save_strategy="no")
+    trainer = trainer_of(tmp_path, 10, save_strategy="no", disable_tqdm=False)
     monitor = watched(trainer, None, say=lambda words: None)
     assert sum(isinstance(callback, Bar) for callback in trainer.callback_handler.callbacks) == 1
     trainer.train()

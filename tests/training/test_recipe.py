@@ -72,6 +72,15 @@ def test_recipes_of_the_modified_losses_have_the_published_settings(name: str, o
         ("encoder.stem=imagenet", "encoder.stem is for ResNets"),
         ("augmentation.strength=1", "augmentation.strength is for simclr views"),
         ("optimizer.momentum=0.5", "optimizer.momentum is for sgd and lars"),
+        ("data.held_out=1", "data.held_out is 1: it should be 0, or at least 2"),
+        ("data.size=16", "data.size is for images of many sizes"),
+        ("data.labels=0.1", "data.labels is for images and three-lines, with an objective that reads labels"),
+        ("epochs=.inf", "epochs is inf: input should be a finite number"),
+        ("optimizer.lr=.inf", "optimizer.lr is inf: input should be a finite number"),
+        ("optimizer.weight_decay=.nan", "optimizer.weight_decay is nan: input should be a finite number"),
+        ("steps=true", "steps is True: input should be a number, not yes or no"),
+        ("optimizer.lr=true", "optimizer.lr is True: input should be a number, not yes or no"),
+        ("seed=4294967296", "seed is 4294967296: input should be less than or equal to 4294967295"),
         ("objective.gather=true", "objective.gather is always on"),
         ("objective.reduction=none", "objective.reduction must be mean or sum"),
     ],
@@ -98,6 +107,63 @@ def test_what_text_has_no_use_for_is_refused(words: list[str], sentence: str) ->
     with pytest.raises(ValueError) as caught:
         read_recipe("simcse-small", words)
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "recipe, words, key",
+    [
+        ("three-lines", ["evaluation.every=10"], "evaluation.every"),
+        ("three-lines", ["evaluation.best=false"], "evaluation.best"),
+        ("simclr-cifar10", ["evaluation.every=10"], "evaluation.every"),
+        ("digits", ["evaluation.knn=false", "evaluation.best=false"], "evaluation.best"),
+        ("simcse-small", ["evaluation.best=false"], "evaluation.best"),
+    ],
+)
+def test_how_often_to_score_is_refused_where_nothing_is_scored(recipe: str, words: list[str], key: str) -> None:
+    with pytest.raises(ValueError, match=f"{key} is for runs with a score"):
+        read_recipe(recipe, words)
+
+
+def test_three_lines_share_their_rows() -> None:
+    with pytest.raises(ValueError, match=r"data.rows is 301: three lines of as many points each have a multiple of 3"):
+        read_recipe("three-lines", ["data.rows=301"])
+    assert read_recipe("three-lines", ["data.rows=303"]).data.rows == 303
+
+
+@pytest.mark.parametrize(
+    "words, key",
+    [
+        (["head=simclr"], "head.hidden"),
+        (["head.kind=simclr"], "head.hidden"),
+        (["data.held_out=0"], "evaluation.every"),
+        (["evaluation.knn=false"], "evaluation.every"),
+    ],
+)
+def test_what_the_words_make_useless_in_the_file_is_left_out(words: list[str], key: str) -> None:
+    section, _, name = key.partition(".")
+    part = getattr(read_recipe("digits", words), section)
+    assert getattr(part, name) == type(part).model_fields[name].default
+    assert getattr(getattr(read_recipe("digits"), section), name) != type(part).model_fields[name].default
+
+
+def test_what_else_the_file_says_stays() -> None:
+    recipe = read_recipe("cloa-cifar10", ["objective=ntxent", "optimizer=adamw", "encoder=small-cnn"])
+    assert (recipe.data.labels, recipe.optimizer.momentum, recipe.encoder.stem) == (1.0, 0.9, "cifar")
+    assert (recipe.optimizer.lr, recipe.optimizer.weight_decay, recipe.augmentation.size) == (6e-2, 5e-4, 128)
+
+
+def test_a_useless_key_of_the_words_or_of_the_file_itself_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"head.hidden is for an mlp head"):
+        read_recipe("digits", ["head=simclr", "head.hidden=[5]"])
+    with pytest.raises(ValueError, match=r"head.hidden is for an mlp head"):
+        read_recipe("digits", ["head={kind: simclr, hidden: [5]}"])
+    tree = worlds.digits_recipe(tmp_path, head={"kind": "simclr", "hidden": [5]})
+    with pytest.raises(ValueError, match=r"head.hidden is for an mlp head"):
+        read_recipe(str(worlds.recipe_file(tmp_path, **tree)), ["steps=3", "head=cloa"])
+
+
+def test_a_whole_number_may_be_written_as_a_power() -> None:
+    assert read_recipe("digits", ["steps=1e3"]).steps == 1000
 
 
 def test_steps_and_epochs_together_are_refused() -> None:

@@ -13,10 +13,11 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer
 
 import hypersphere as hs
-from hypersphere.encoders.text import create_text_encoder, describe
+from hypersphere.encoders.checkpoint import default_prompt
+from hypersphere.encoders.text import create_text_encoder, describe, skipped_tokens
 from hypersphere.training.reading import parse_recipe
 from hypersphere.training.run import NotPreparedError, train
-from hypersphere.training.text import Chunks, prepare_text
+from hypersphere.training.text import Chunks, _refuse_equal_views, prepare_text
 from tests.training import worlds
 
 
@@ -146,3 +147,56 @@ def test_bad_text_is_refused_in_one_sentence(tmp_path: Path) -> None:
     assert "no config.json" in refusal(encoder={"name": str(tmp_path)})
     assert "line 1 of corpus.txt has 1 texts" in refusal(data={"views": "pairs"})
     assert "less than one batch" in refusal(data={"held_out": 60})
+    assert "the special tokens take 2, which leaves no room" in refusal(encoder={"max_length": 2})
+
+
+def test_two_views_by_dropout_need_dropout(tmp_path: Path) -> None:
+    tree = worlds.text_recipe(tmp_path)
+    still = str(worlds.encoder(tmp_path / "still", dropout=0.0))
+    for wrong in ({"name": still, "max_length": 16}, {**tree["encoder"], "dropout": 0.0}):
+        with pytest.raises(NotPreparedError) as caught:
+            train(parse_recipe({**tree, "encoder": wrong}), say=quiet)
+        assert f"the encoder {wrong['name']} has no dropout" in str(caught.value)
+        assert "set encoder.dropout=0.1" in str(caught.value)
+    task = prepare_text(
+        parse_recipe({**tree, "encoder": {"name": still, "max_length": 16, "dropout": 0.1}}), tmp_path / "run", quiet
+    )
+    before, mode = torch.get_rng_state(), task.trainer.encoder.training
+    _refuse_equal_views(task.trainer, task.sample)  # type: ignore[arg-type]
+    assert torch.equal(torch.get_rng_state(), before) and task.trainer.encoder.training == mode
+
+
+def prompted(folder: Path, include: bool) -> str:
+    """A model that puts three words before every text, and pools over them or not."""
+    model = SentenceTransformer(str(worlds.encoder(folder)))
+    model.prompts, model.default_prompt_name = {"query": "red red cat "}, "query"
+    model.set_pooling_include_prompt(include)
+    model.save_pretrained(str(folder / "prompted"), create_model_card=False)
+    return str(folder / "prompted")
+
+
+@pytest.mark.parametrize("include", [True, False])
+def test_the_prompt_of_a_model_stands_before_texts_in_training_as_in_use(tmp_path: Path, include: bool) -> None:
+    encoder = {"name": prompted(tmp_path, include), "pooling": None, "max_length": 16}
+    said: list[str] = []
+    tree = worlds.text_recipe(tmp_path, data={"source": str(worlds.pairs(tmp_path)), "views": "pairs"})
+    task = prepare_text(parse_recipe({**tree, "encoder": encoder}), tmp_path / "run", said.append)
+    assert any("Prompt: 'red red cat ' stands before every text" in sentence for sentence in said)
+    model = create_text_encoder(encoder["name"], pooling=None, max_length=16).eval()  # type: ignore[arg-type]
+    assert default_prompt(model) == "red red cat "
+    assert skipped_tokens(model, "red red cat ") == (None if include else 4)  # [CLS] and three words
+    task.trainer.encoder.eval()
+    instances = [task.trainer.train_dataset[row] for row in range(8)]  # type: ignore[index]
+    with torch.no_grad():
+        found = task.trainer.embed(task.trainer.encoder, task.trainer.data_collator(instances))
+    for view in range(2):
+        texts = [instance["texts"][view] for instance in instances]
+        assert torch.allclose(found[view], model.encode(texts, convert_to_tensor=True), atol=1e-6)
+        assert not torch.allclose(found[view], model.encode(texts, prompt="", convert_to_tensor=True), atol=1e-3)
+
+
+def test_a_prompt_that_leaves_no_room_for_a_text_is_refused(tmp_path: Path) -> None:
+    tree = worlds.text_recipe(tmp_path)
+    encoder = {"name": prompted(tmp_path, True), "pooling": None, "max_length": 5}
+    with pytest.raises(NotPreparedError, match="the prompt and the special tokens take 5, which leaves no room"):
+        train(parse_recipe({**tree, "encoder": encoder}), say=quiet)

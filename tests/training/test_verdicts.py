@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import hypersphere as hs
 from hypersphere.training.monitor import Monitor
-from hypersphere.training.verdicts import Verdict, judge
+from hypersphere.training.verdicts import Verdict, judge, shortage, suspect
 
 View = Callable[[Tensor], Tensor]
 Make = Callable[[Any], torch.optim.Optimizer]
@@ -277,3 +277,43 @@ def test_embeddings_that_are_no_numbers_are_exploding() -> None:
     assert found.reasons == {"all": "the embeddings hold NaN or Inf"}
     record = {"step": 5, "split": "training", **found.to_dict()}
     assert [verdict.name for verdict in judge([record])] == ["exploding norms"]
+
+
+# --- too few measurements
+
+
+def record(step: int, **more: Any) -> dict[str, Any]:
+    return {"step": step, "split": "training", "rows": 64, "dimension": 32, "effective_rank": 20.0, **more}
+
+
+def test_what_only_the_last_measurement_shows_is_a_suspicion_and_no_verdict() -> None:
+    point = {"positive_absolute": 1.0, "negative_absolute": 1.0, "effective_rank": 1.0}
+    history = [record(0), record(10), record(20, **point)]
+    assert judge(history) == []
+    (words,) = suspect(history)
+    assert words.startswith("Perhaps over-fusion at step 20: ") and words.endswith("to be sure.")
+    assert [verdict.name for verdict in judge([*history, record(30, **point)])] == ["over-fusion"]
+    assert suspect([*history, record(30, **point)]) == []
+    assert suspect(history[:2]) == suspect([]) == []
+
+
+def test_a_rise_of_the_last_held_out_loss_is_no_suspicion() -> None:
+    history = [record(step, infonce=1 - step / 100) for step in range(0, 60, 10)]
+    history += [{**record(step, infonce=value), "split": "held_out"}
+                for step, value in zip(range(0, 60, 10), (3.0, 2.5, 2.0, 1.5, 1.0, 2.0), strict=True)]  # fmt: skip
+    assert suspect(history) == []
+
+
+def test_brief_measurements_stand_between_others_without_hiding_their_dissipation() -> None:
+    stopped = {"with_gradient": 0.0, "hardest_gap_50": 0.01}
+    whole = [record(step, **stopped) for step in (0, 40, 80)]
+    brief = [record(step, brief=True, hardest_gap_50=0.01) for step in (20, 60, 100)]
+    mixed = sorted([*whole, *brief], key=lambda each: each["step"])
+    assert [(verdict.name, verdict.step) for verdict in judge(mixed)] == [("dissipation too early", 80)]
+
+
+def test_too_few_measurements_are_said_in_words() -> None:
+    whole, brief = record(0), record(10, brief=True)
+    assert shortage([whole, whole, whole]) == shortage([]) == []
+    assert shortage([whole])[0].startswith("No verdict on the run: it was measured once, and a verdict takes 3")
+    assert shortage([whole, brief, brief, whole])[0].startswith("No verdict on dissipation: it was measured 2 times")

@@ -94,7 +94,6 @@ def text_recipe(folder: Path, **changes: Any) -> dict[str, Any]:
         "optimizer": {"lr": 1e-3},
         "batch": {"size": 8, "chunk": 4},
         "steps": 6,
-        "evaluation": {"every": 3},
         "checkpoint": {"every": 2},
         "monitor": {"every": 3, "rows": 16},
         "loggers": [],

@@ -145,7 +145,7 @@ def _with_dropout(encoder: Any, lines: list[str]) -> Any:
     """The same in training mode, which ``encode`` would leave."""
     import torch
 
-    from hypersphere.evaluation.sentence_model import default_prompt
+    from hypersphere.encoders.checkpoint import default_prompt
 
     encoder.train()
     features = {name: value.to(encoder.device) if isinstance(value, torch.Tensor) else value
@@ -155,7 +155,7 @@ def _with_dropout(encoder: Any, lines: list[str]) -> Any:
 
 def _conditions(encoder: Any) -> str:
     """What the model does to texts and vectors beyond its modules, if anything."""
-    from hypersphere.evaluation.sentence_model import default_prompt
+    from hypersphere.encoders.checkpoint import default_prompt
 
     prompt = default_prompt(encoder)
     said = [] if prompt is None else [f"Every line stood after the model's prompt {prompt!r}."]

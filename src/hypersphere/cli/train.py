@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -35,17 +36,19 @@ def train(
         typer.echo(write_recipe(wanted), nl=False)
         return
     _calm()
-    from hypersphere.training.run import NotPreparedError
+    from hypersphere.training.run import NotPreparedError, UnfinishedError
     from hypersphere.training.run import train as run
     from hypersphere.training.trainer import NotFiniteError
 
     try:
         finished = run(wanted, resume=resume, say=_aside if as_json else _say)
-    except NotFiniteError as error:
+    except (NotFiniteError, UnfinishedError) as error:
         typer.echo(_ended(error), err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        typer.echo(f"Interrupted; the same command with --resume continues {wanted.output}.", err=True)
+        begun = (Path(wanted.output).expanduser() / "recipe.yaml").is_file()
+        then = f"the same command with --resume continues {wanted.output}" if begun else "nothing was begun"
+        typer.echo(f"Interrupted; {then}.", err=True)
         raise typer.Exit(130) from None
     except NotPreparedError as error:
         refuse(_ended(error))
@@ -79,7 +82,9 @@ def recipes(
 
 def _tell(finished: Any, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"folder": str(finished.folder), **finished.results}))
+        from hypersphere.training.plain import plain
+
+        typer.echo(json.dumps(plain({"folder": str(finished.folder), **finished.results})))
         return
     scores = ", ".join(f"{name} {value:.2f}" for name, value in finished.results["scores"].items())
     best = finished.results["best_step"]

@@ -100,9 +100,18 @@ def check_weights(module: nn.Module, folder: Path) -> None:
         )
     missing = sorted(key for key in found["missing_keys"] if "pooler." not in key)
     if missing:
-        raise ValueError(
-            f"{folder} lacks {len(missing)} of the model's weights, such as {missing[0]}; they would be random numbers."
-        )
+        raise ValueError(f"{lacking(folder, missing)}.")
+
+
+def lacking(where: Path | str, missing: list[str]) -> str:
+    """That weights are missing, in words."""
+    return f"{where} lacks {len(missing)} of the model's weights, such as {missing[0]}; they would be random numbers"
+
+
+def default_prompt(model: Any) -> str | None:
+    """What a model of sentence-transformers puts before every text unless it is told otherwise; most have none."""
+    name = getattr(model, "default_prompt_name", None)
+    return None if name is None else (getattr(model, "prompts", {}).get(name) or None)
 
 
 def set_length(model: Any, length: int | None) -> None:

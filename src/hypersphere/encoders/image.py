@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from hypersphere.data.extras import need
+from hypersphere.encoders.checkpoint import SAFELY, lacking, quietly
 from hypersphere.encoders.heads import dense
 from hypersphere.names import did_you_mean
 from hypersphere.report import write_whole
@@ -60,7 +61,14 @@ def _pretrained(transformers: Any, name: str, channels: int, weights: str) -> An
             raise ValueError(
                 f"{weights} is not a {name} for {channels} channels: its {key} is {given!r}, not {value!r}"
             )
-    return transformers.ResNetModel.from_pretrained(weights, use_safetensors=True)
+    with quietly():
+        model, found = transformers.ResNetModel.from_pretrained(weights, output_loading_info=True, **SAFELY)
+    missing = sorted(
+        key for key in found["missing_keys"] if not key.endswith("num_batches_tracked")
+    )  # older ones lack it
+    if missing:
+        raise ValueError(lacking(weights, missing))
+    return model
 
 
 class SmallCNN(nn.Module):

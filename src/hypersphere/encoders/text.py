@@ -139,6 +139,15 @@ def _set_dropout(model: nn.Module, share: float) -> None:
                 setattr(module, name, share)
 
 
+def skipped_tokens(model: SentenceTransformer, prompt: str) -> int | None:
+    """How many tokens at the start of a text the pooling leaves out, since they are the prompt's; None: none."""
+    pooled = [module for module in model if isinstance(module, Pooling)]
+    if not prompt or all(module.include_prompt for module in pooled):
+        return None
+    found: Any = model.preprocess(["text"], prompt=prompt).get("prompt_length")
+    return None if found is None else int(found)
+
+
 def describe(model: SentenceTransformer) -> str:
     """Pooling, head and length in words: what stands between the tokens and the embedding when the model is used."""
     modules = list(model)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hypersphere.encoders.checkpoint import find_folder, open_sentence_model
+from hypersphere.encoders.checkpoint import default_prompt, find_folder, open_sentence_model
 from hypersphere.evaluation.features import evaluating
 from hypersphere.evaluation.fingerprint import folder_fingerprint, object_fingerprint
 
@@ -100,12 +100,6 @@ def open_model(
     if pooling is not None or max_length is not None:
         raise ValueError("pooling and max_length are of a folder or hub id; set them on the object itself.")
     return SentenceModel(name or type(model).__name__, object_fingerprint(model), lambda: model)
-
-
-def default_prompt(model: Any) -> str | None:
-    """What a model of sentence-transformers puts before every sentence unless it is told otherwise."""
-    name = getattr(model, "default_prompt_name", None)
-    return None if name is None else (getattr(model, "prompts", {}).get(name) or None)
 
 
 def _load(folder: Path, pooling: str | None, max_length: int | None) -> Any:

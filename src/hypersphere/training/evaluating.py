@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import nn
 from transformers import TrainerCallback
 
 from hypersphere.report import write_whole
 from hypersphere.training import checkpoints
+from hypersphere.training.plain import plain
 from hypersphere.training.task import Task
 from hypersphere.training.trainer import ObjectiveTraining, save_weights
 
@@ -29,6 +30,7 @@ class Evaluation(TrainerCallback):
     def __init__(self, task: Task, folder: Path, every: int, keep_best: bool, say: Callable[[str], None]) -> None:
         self.task, self.folder, self.every, self.keep_best, self.say = task, folder, every, keep_best, say
         self.scores: dict[int, dict[str, float]] = {}
+        self.lost: set[int] = set()  # steps whose weights cannot be read
 
     @property
     def file(self) -> Path:
@@ -36,20 +38,38 @@ class Evaluation(TrainerCallback):
 
     @property
     def best(self) -> int | None:
-        """The step whose score was highest."""
-        return self._best_of(list(self.scores))
+        """The step whose score was highest, of those whose weights are not lost."""
+        return self._best_of(self.scores)
 
-    def _best_of(self, steps: list[int]) -> int | None:
-        """The first step with the highest score; a score that is no number is below all others."""
-        scores = {step: self.scores[step][self.task.key] for step in steps}
-        known = {step: -math.inf if math.isnan(value) else value for step, value in scores.items()}
+    def _best_of(self, steps: Iterable[int]) -> int | None:
+        """The first step with the highest score; one whose score is no number is never the best."""
+        scores = {step: self.scores[step][self.task.key] for step in steps if step not in self.lost}
+        known = {step: value for step, value in scores.items() if not math.isnan(value)}
         return max(known, key=lambda step: (known[step], -step)) if known else None
 
     def remember(self, step: int) -> None:
-        """The scores up to a step, from the file; later ones will be measured again."""
-        if self.file.is_file():
-            known = {int(number): scores for number, scores in json.loads(self.file.read_text()).items()}
-            self.scores = {number: scores for number, scores in known.items() if number <= step}
+        """The scores up to a step, from the file; later ones will be measured again, and at step 0 all of them."""
+        self.lost = set()
+        known = self._read_scores() if step else {}
+        self.scores = {number: scores for number, scores in known.items() if number <= step}
+        if self.keep_best:
+            self._best_readable(_look)
+
+    def _read_scores(self) -> dict[int, dict[str, float]]:
+        if not self.file.is_file():
+            return {}
+        try:
+            known = json.loads(self.file.read_text())
+            found = {
+                int(number): {name: math.nan if value is None else float(value) for name, value in scores.items()}
+                for number, scores in known.items()
+            }
+            if not all(self.task.key in scores for scores in found.values()):
+                raise ValueError(f"{self.task.key} is missing")
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            self.say(f"The scores so far cannot be read ({error}); there are none.")
+            return {}
+        return found
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if not state.is_world_process_zero:
@@ -78,7 +98,7 @@ class Evaluation(TrainerCallback):
         try:
             if self.keep_best and self.best == state.global_step:
                 save_weights(_both(trainer), self._weights(state.global_step))
-            write_whole(self.file, json.dumps(self.scores))
+            write_whole(self.file, json.dumps(plain(self.scores)))
         except (OSError, SafetensorError) as error:
             self.scores = before
             self.say(f"Step {state.global_step}: its score could not be kept ({error}); the best so far stays.")
@@ -90,11 +110,36 @@ class Evaluation(TrainerCallback):
         self.say(f"Step {state.global_step}: {shown}")
 
     def restore_best(self) -> int | None:
-        """Puts the best weights back; the step they are of."""
-        if not self.keep_best or self.best is None:
+        """Puts the best weights back; the step they are of, or None if the last ones stay."""
+        if not self.keep_best or self.task.score is None:
             return None
-        _both(self.task.trainer).load_state_dict(load_file(self._weights(self.best)))
-        return self.best
+        best = self._best_readable(self._load)
+        if best is None:
+            known = "No weights with a score are left" if self.lost else "No score is a number"
+            self.say(f"{known if self.scores else 'No score was kept'}; the last weights are used.")
+        return best
+
+    def _best_readable(self, read: Callable[[Path], None]) -> int | None:
+        """The best step whose weights ``read`` can read; better ones are lost, which is said once."""
+        wanted, why = self.best, ""
+        while (best := self.best) is not None:
+            try:
+                read(self._weights(best))
+                break
+            except (OSError, SafetensorError, ValueError) as error:
+                self.lost.add(best)
+                why = why or str(error)
+        if best != wanted:
+            instead = "no others were kept" if best is None else f"those of step {best} are the best now"
+            self.say(f"The best weights so far, of step {wanted}, cannot be read ({why}); {instead}.")
+        return best
+
+    def _load(self, path: Path) -> None:
+        found, module = load_file(path), _both(self.task.trainer)
+        shapes = [{name: tuple(value.shape) for name, value in each.items()} for each in (found, module.state_dict())]
+        if shapes[0] != shapes[1]:  # load_state_dict would put in what fits before it refuses
+            raise ValueError("it holds other weights")
+        module.load_state_dict(found)
 
     def _weights(self, step: int) -> Path:
         return self.folder / f"step-{step}.safetensors"
@@ -108,6 +153,12 @@ class Evaluation(TrainerCallback):
         for path in self.folder.glob("step-*.safetensors"):
             if int(path.stem.rsplit("-", 1)[1]) not in useful:
                 path.unlink(missing_ok=True)
+
+
+def _look(path: Path) -> None:
+    """Fails if a file is not there or not whole, without reading its weights."""
+    with safe_open(path, "pt") as file:
+        file.keys()
 
 
 def _both(trainer: ObjectiveTraining) -> nn.Module:

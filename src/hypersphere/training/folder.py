@@ -9,13 +9,16 @@ import platform
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
 
+from hypersphere.objectives.base import Objective
 from hypersphere.report import write_whole
+from hypersphere.training.content import Content
 from hypersphere.training.reading import parse_recipe, write_recipe
 from hypersphere.training.recipe import Recipe
 
@@ -41,8 +44,8 @@ def claimed(folder: Path, recipe: Recipe, resume: bool, leader: bool) -> Iterato
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def describe(folder: Path, recipe: Recipe) -> None:
-    """Writes the resolved recipe, the versions of everything that matters, and the seed."""
+def describe(folder: Path, recipe: Recipe, content: Content | None = None) -> None:
+    """Writes the resolved recipe, the versions of everything that matters, the seed, and what the data was."""
     versions: dict[str, str | None] = {}
     for package in PACKAGES:
         try:
@@ -57,9 +60,22 @@ def describe(folder: Path, recipe: Recipe) -> None:
         "threads": torch.get_num_threads(),
         "processes": _processes(),
         "device": "cuda" if torch.cuda.is_available() else "cpu",
+        "data": None if content is None else asdict(content),
     }
     write_whole(folder / "environment.json", json.dumps(environment, indent=1))
     write_whole(folder / "recipe.yaml", write_recipe(recipe))
+
+
+def check_content(folder: Path, content: Content | None) -> None:
+    """Refuses to go on with other data than the run was started with, as far as the folder says what it was."""
+    before = json.loads((folder / "environment.json").read_text()).get("data")
+    if before is None or content is None or before == asdict(content):
+        return
+    if before["rows"] != content.rows:
+        change = f"had {before['rows']} rows when the run was started, now it has {content.rows}"
+    else:
+        change = f"has other rows than when the run was started, {content.rows} as then"
+    raise ValueError(f"the data {change}; a resumed run keeps its data")
 
 
 def _check(folder: Path, recipe: Recipe, resume: bool) -> None:
@@ -72,11 +88,11 @@ def _check(folder: Path, recipe: Recipe, resume: bool) -> None:
         raise FileNotFoundError(f"{folder} holds no run to resume")
     if resume:
         try:
-            before = parse_recipe(yaml.safe_load((folder / "recipe.yaml").read_text()))
+            before = parse_recipe(yaml.safe_load((folder / "recipe.yaml").read_text()), spared=lambda key: True)
             processes = json.loads((folder / "environment.json").read_text())["processes"]
         except (yaml.YAMLError, ValueError, KeyError, OSError) as error:
             raise ValueError(f"{folder} does not say how its run was started: {error}") from None
-        _same(before.model_dump(), recipe.model_dump())
+        _same(_resolved(before), _resolved(recipe))
         if processes != _processes():
             raise ValueError(
                 f"the run was started on {processes} processes and now has {_processes()}; it keeps their number"
@@ -91,16 +107,32 @@ def _only_leftovers(folder: Path) -> bool:
     return known and not any(folder.glob("checkpoints/*"))
 
 
+def _resolved(recipe: Recipe) -> dict[str, Any]:
+    """The recipe with every setting of its objective, written or not."""
+    return {**recipe.model_dump(), "objective": _settings(recipe.create_objective())}
+
+
+def _settings(objective: Objective) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": objective.name}
+    for name in objective.settings():
+        value = getattr(objective, name)
+        if isinstance(value, Objective):
+            found[name] = _settings(value)
+        else:
+            found[name] = value.tolist() if isinstance(value, torch.Tensor) else value
+    return found
+
+
 def _same(before: dict[str, Any], now: dict[str, Any], place: str = "") -> None:
-    for key in before:
+    for key in (*before, *(key for key in now if key not in before)):
         if place == "" and key in ("about", "output"):
             continue
-        if isinstance(before[key], dict) and isinstance(now.get(key), dict):
-            _same(before[key], now[key], f"{place}{key}.")
-        elif before[key] != now.get(key):
+        was, given = before.get(key), now.get(key)
+        if isinstance(was, dict) and isinstance(given, dict):
+            _same(was, given, f"{place}{key}.")
+        elif was != given:
             raise ValueError(
-                f"the run was started with {place}{key}={before[key]}, now it is {now.get(key)}; "
-                "a resumed run keeps its recipe"
+                f"the run was started with {place}{key}={was}, now it is {given}; a resumed run keeps its recipe"
             )
 
 

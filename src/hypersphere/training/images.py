@@ -16,6 +16,7 @@ from hypersphere.data.synthetic import negated, three_lines
 from hypersphere.encoders.augment import create_augmentation, measure_normalisation
 from hypersphere.encoders.image import create_image_encoder, save_image_encoder
 from hypersphere.evaluation.knn import knn_probe
+from hypersphere.training.content import content_of_images
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.task import Task, arguments, held_out_rows, sample_rows, view_loss
 from hypersphere.training.trainer import ObjectiveTraining
@@ -59,10 +60,16 @@ class Instances(torch.utils.data.Dataset[int]):
 def prepare_images(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Task:
     """Everything a run on images needs."""
     train, test = (load_images(recipe.data.source, split, recipe.data.size) for split in ("train", "test"))
+    shape = tuple(train.images.shape[2:])
+    if recipe.data.size and shape != (recipe.data.size, recipe.data.size):
+        raise ValueError(
+            f"data.size is for images of many sizes; those of {train.name} are {shape[0]}×{shape[1]} as they come "
+            "(augmentation.size makes views of another size)"
+        )
     if recipe.data.rows:
         train = train.select(torch.arange(min(recipe.data.rows, len(train))))
     kept, aside = held_out_rows(len(train), recipe)
-    channels, size = train.images.shape[1], recipe.augmentation.size or tuple(train.images.shape[2:])
+    channels, size = train.images.shape[1], recipe.augmentation.size or shape
     if not isinstance(size, int) and size[0] != size[1]:
         raise ValueError(f"images are {size[0]}×{size[1]}: set augmentation.size to make views of them")
     side = size if isinstance(size, int) else size[0]
@@ -76,7 +83,7 @@ def prepare_images(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> 
     encoder = create_image_encoder(recipe.encoder.name, channels, side, **options)
     labels = label_fraction(train.labels, recipe.data.labels, recipe.seed)
     say(f"Data: {train}; {int((labels >= 0).sum())} of its labels in use where the objective reads labels.")
-    say(f"Encoder: {recipe.encoder.name}, {encoder.dimension} features; head: {recipe.head.kind}, training only.")
+    say(f"Encoder: {_encoder_in_words(recipe, encoder)}; head: {recipe.head.kind}, training only.")
     training = Instances(train.images[kept], labels[kept], kept)
     encoder = _share_batch_norm(encoder, say)
     trainer = _trainer(recipe, folder, encoder, training, lambda images: (augment(images), augment(images)), say)
@@ -93,13 +100,12 @@ def prepare_images(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> 
         final=_knn(recipe, encoder, plain, known, test),
         key="knn",
         save=lambda target: _keep(target, encoder, description),
+        content=content_of_images(train.images, train.labels),
     )
 
 
 def prepare_lines(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Task:
     """CLOA's three noisy lines in R³; the positive of a point is its negative."""
-    if 0 < recipe.data.rows < 3:
-        raise ValueError(f"data.rows is {recipe.data.rows}; three lines need at least 3 points")
     x, _, labels = three_lines(recipe.data.rows // 3 or 100, recipe.data.noise, recipe.seed)
     encoder = create_image_encoder("mlp", 3, 1, hidden=recipe.encoder.hidden)
     noise = recipe.data.noise
@@ -121,6 +127,16 @@ def prepare_lines(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> T
         key="",
         save=lambda target: _keep(target, encoder, description),
     )
+
+
+def _encoder_in_words(recipe: Recipe, encoder: nn.Module) -> str:
+    words = f"{recipe.encoder.name}, {encoder.dimension} features"
+    if recipe.encoder.weights is None:
+        return words
+    words += f", weights of {recipe.encoder.weights}"
+    if recipe.encoder.stem == "cifar":
+        words += ", but its first convolution gives way to CIFAR's stem, a random one (encoder.stem=imagenet keeps it)"
+    return words
 
 
 def _share_batch_norm(encoder: nn.Module, say: Callable[[str], None]) -> nn.Module:

@@ -1,7 +1,8 @@
 """Watching a run: measures every few steps, writes it down, and says so when something goes wrong.
 
-Measuring changes nothing (random states, batch-norm statistics and modes are put back) and costs at most a twentieth of
-the step time unless asked for more.
+Measuring changes nothing: random states, batch-norm statistics and modes are put back. Left to itself, a monitor spends
+a twentieth of the step time, and more only where that is too little for a verdict: the start and the end of a run are
+always measured, and three times between them, then without the anatomy.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from hypersphere.training.journal import Journal, Record, read_journal
 from hypersphere.training.measurements import Measurements, measure
 from hypersphere.training.undisturbed import undisturbed
-from hypersphere.training.verdicts import Verdict, judge
+from hypersphere.training.verdicts import THRESHOLDS, Verdict, judge, shortage, suspect
 
 try:
     from transformers import ProgressCallback, TrainerCallback
@@ -32,7 +33,8 @@ __all__ = ["Measurements", "Monitor", "measure", "read_journal"]
 
 Views = tuple[Tensor, Tensor, Tensor | None]
 GRID = 10  # left to itself, a monitor measures at multiples of this many steps
-BUDGET = 0.05  # and spends at most this share of the step time
+BUDGET = 0.05  # and spends this share of the step time
+FEWEST = THRESHOLDS.settled + 1  # measurements after the start that every run gets, if it has as many steps
 
 
 class Monitor(TrainerCallback):
@@ -42,7 +44,8 @@ class Monitor(TrainerCallback):
         it, or None while there is nothing to measure. Only the first process calls them: they must not wait for others,
         so they use the model itself, not its DDP wrapper.
     every: steps between measurements; 0: multiples of 10, as often as ``budget`` (a share of the time all steps of the
-        run will take) allows, spread evenly.
+        run will take) allows, spread evenly. Whatever the budget, the start and the end are measured, and every quarter
+        of a run; where the budget is short, what lies between start and end is measured without the anatomy.
     path: metrics.jsonl; a resumed run drops the lines after the step it resumes from.
     guard: modules beside the Trainer's model whose mode and buffers must stay as they are (a projection head).
     say: where a verdict goes when it changes. seed: random numbers of every measurement start from it, so that
@@ -78,18 +81,21 @@ class Monitor(TrainerCallback):
         self.verdicts: list[Verdict] = []
         self.gradient_norm: Tensor | float | None = None  # of the latest step, before clipping
         self.seconds = self.step_seconds = 0.0  # spent measuring, spent in steps
-        self.measured = 0
+        self.measured = self.brief = 0  # measurements so far, and those of them without the anatomy
         self.bar: Bar | None = None
-        self._cost = 0.0  # of the latest measurement
+        self._cost = 0.0  # of the latest whole measurement
         self._start = self._steps = 0  # where this session of the run began, and its steps so far
-        self._last_step = -1
+        self._last_step = self._last_whole = -1
         self._began: float | None = None
         self._handler: Any = None
 
     # --- measuring
 
-    def observe(self, step: int, model: nn.Module | None = None, **more: float) -> list[Verdict]:
-        """Measures now: appends to the journal, says verdicts that have changed, and returns those that hold."""
+    def observe(
+        self, step: int, model: nn.Module | None = None, *, brief: bool = False, **more: float
+    ) -> list[Verdict]:
+        """Measures now: appends to the journal, says verdicts that have changed, and returns those that hold. ``brief``
+        leaves out the anatomy."""
         _wait_for_devices()
         start = time.perf_counter()
         norm = None if self.gradient_norm is None else float(self.gradient_norm)
@@ -103,17 +109,22 @@ class Monitor(TrainerCallback):
                     continue
                 given = norm if split == "training" else None
                 found = measure(
-                    self.objective, views[0], views[1], labels=views[2], rows=self.rows, gradient_norm=given
-                )
+                    self.objective, views[0], views[1], labels=views[2], rows=self.rows, gradient_norm=given,
+                    brief=brief,
+                )  # fmt: skip
             reasons = {"reasons": found.reasons} if found.reasons else {}
-            records.append({"step": step, "split": split, **more, **found.to_dict(), **reasons})
+            marked = {"brief": True} if brief else {}
+            records.append({"step": step, "split": split, **marked, **more, **found.to_dict(), **reasons})
         if not records:
             return self.verdicts
         found_now = judge([*self.journal.records, *records])
-        self._cost = time.perf_counter() - start
-        self.seconds += self._cost
+        cost = time.perf_counter() - start
+        self.seconds += cost
         self.measured += 1
+        self.brief += brief
         self._last_step = step
+        if not brief:
+            self._cost, self._last_whole = cost, step
         for record in records:
             record.update(monitor_seconds=self.seconds, monitor_share=self.share, step_seconds=self.step_seconds)
             record["verdicts"] = [verdict.name for verdict in found_now]
@@ -127,18 +138,28 @@ class Monitor(TrainerCallback):
         return self.seconds / self.step_seconds if self.step_seconds > 0 else math.nan
 
     def due(self, step: int, most: int) -> bool:
-        """Whether to measure after a step of a run of ``most`` steps.
+        """Whether to measure after a step of a run of ``most`` steps, with all there is to measure.
 
-        What is left of the budget pays for n measurements of the latest one's cost; the steps from there to the end of
-        the run are cut into n equal parts, so that the last measurement comes with the last step.
+        What is left of the budget pays for n measurements of the latest whole one's cost; the steps from there to the
+        end of the run are cut into n equal parts, so that the last measurement comes with the last step.
         """
         if self.every:
             return step % self.every == 0
-        if step % GRID or self._steps < 2:
+        if step % _grid(most) or self._steps < 2:
             return False
         left = self.budget * self.step_seconds / self._steps * (most - self._start) - self.seconds
         affordable = math.inf if self._cost == 0 else math.floor(left / self._cost + 1e-9)
-        return affordable >= 1 and step - self._last_step >= (most - self._last_step) / affordable
+        return affordable >= 1 and step - self._last_whole >= (most - self._last_whole) / affordable
+
+    def owed(self, step: int, most: int) -> bool:
+        """Whether a verdict needs a measurement now, be it a brief one: nothing was measured for a quarter of the run.
+
+        Whatever it costs, so that a loaded machine changes no verdict. The end of a run is measured in any case.
+        """
+        if self.every or step >= most:
+            return False
+        grid = _grid(most)
+        return step - self._last_step >= max(1, most // FEWEST // grid * grid)
 
     def _write_down(self, records: Sequence[Record]) -> None:
         had = self.journal.problem
@@ -184,6 +205,7 @@ class Monitor(TrainerCallback):
             self.journal.resume(state.global_step)
             if self.journal.records:
                 self._last_step = self.journal.records[-1]["step"]
+                self._last_whole = max((r["step"] for r in self.journal.records if not r.get("brief")), default=-1)
                 self.verdicts = judge(self.journal.records)
             else:
                 self._observe(args, state, control, kwargs)
@@ -195,22 +217,28 @@ class Monitor(TrainerCallback):
         if self._began is not None:
             self.step_seconds += time.perf_counter() - self._began
             self._steps += 1
-        if state.is_world_process_zero and self.due(state.global_step, state.max_steps):
-            self._observe(args, state, control, kwargs)
+        if not state.is_world_process_zero:
+            return
+        whole = self.due(state.global_step, state.max_steps)
+        if whole or self.owed(state.global_step, state.max_steps):
+            self._observe(args, state, control, kwargs, brief=not whole)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if not state.is_world_process_zero:
             return
         if self._last_step != state.global_step:
             self._observe(args, state, control, kwargs)
+        for sentence in (*suspect(self.journal.records), *shortage(self.journal.records)):
+            self.say(sentence)
         if self.step_seconds > 0:
+            brief = f", {self.brief} of them without the anatomy" if self.brief else ""
             self.say(
                 f"Measuring took {self.seconds:.1f} s, {self.share:.1%} of the {self.step_seconds:.1f} s spent in "
-                f"steps ({self.measured} measurements)."
+                f"steps ({self.measured} measurements{brief})."
             )
 
-    def _observe(self, args: Any, state: Any, control: Any, given: dict[str, Any]) -> None:
-        self.observe(state.global_step, given.get("model"), epoch=float(state.epoch or 0))
+    def _observe(self, args: Any, state: Any, control: Any, given: dict[str, Any], brief: bool = False) -> None:
+        self.observe(state.global_step, given.get("model"), brief=brief, epoch=float(state.epoch or 0))
         latest = {r["split"]: r for r in self.journal.records[-2:] if r["step"] == state.global_step}
         if not latest:
             return
@@ -221,6 +249,11 @@ class Monitor(TrainerCallback):
             due = control.should_log
             self._handler.on_log(args, state, control, _for_loggers(latest))
             control.should_log = due  # the step's own loss has still to be logged
+
+
+def _grid(most: int) -> int:
+    """Measurements come at multiples of this many steps; a short run has a finer grid, so that there are enough."""
+    return max(1, min(GRID, most // FEWEST))
 
 
 def _for_loggers(latest: dict[str, Record]) -> dict[str, float]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from copy import deepcopy
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from hypersphere.names import did_you_mean, nearest
-from hypersphere.training.recipe import Recipe
+from hypersphere.training.recipe import NoEffectError, Recipe
 
 # A bare value for a section means its first word: objective=met, encoder=resnet18.
 _SHORT = {
@@ -52,21 +54,47 @@ def read_recipe(source: str, words: Iterable[str] = ()) -> Recipe:
     words = list(words)
     if {"steps", "epochs"} <= {word.partition("=")[0] for word in words}:
         raise ValueError("a run has either steps or epochs, and both are given")
-    for word in words:
-        _put(tree, word)
-    tree = {key: {_SHORT[key]: value} if key in _SHORT and not isinstance(value, dict) else value
-            for key, value in tree.items()}  # fmt: skip
+    original = _sections(deepcopy(tree))
+    given = {key for word in words for key in _put(tree, word)}
+    tree = _sections(tree)
     if not tree.get("output"):
         tree["output"] = f"runs/{path.stem}"
-    return parse_recipe(tree)
+    # What the file says and the words have made useless is nobody's mistake: head=simclr over a head with widths.
+    return parse_recipe(tree, spared=lambda key: key not in given and key not in _useless(original))
 
 
-def parse_recipe(tree: dict[str, Any]) -> Recipe:
-    """A recipe from nested dictionaries; the first mistake becomes one sentence."""
-    try:
-        return Recipe.model_validate(tree)
-    except ValidationError as error:
-        raise ValueError(_sentence(error.errors()[0])) from None
+def parse_recipe(tree: dict[str, Any], spared: Callable[[str], bool] = lambda key: False) -> Recipe:
+    """A recipe from nested dictionaries; the first mistake becomes one sentence. A key without effect is a mistake,
+    unless it is ``spared``: then it is left out."""
+    while True:
+        try:
+            return Recipe.model_validate(tree)
+        except ValidationError as error:
+            first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        if not isinstance(cause, NoEffectError) or not spared(cause.key):
+            raise ValueError(_sentence(first))
+        section, _, name = cause.key.partition(".")
+        tree = {**tree, section: {key: value for key, value in tree[section].items() if key != name}}
+
+
+def _useless(tree: dict[str, Any]) -> set[str]:
+    """The keys without effect in a recipe as it stands."""
+    found: set[str] = set()
+
+    def noted(key: str) -> bool:
+        found.add(key)
+        return True
+
+    with suppress(ValueError):  # it may need the words to be a recipe
+        parse_recipe(tree, noted)
+    return found
+
+
+def _sections(tree: dict[str, Any]) -> dict[str, Any]:
+    """With every short form written out."""
+    return {key: {_SHORT[key]: value} if key in _SHORT and not isinstance(value, dict) else value
+            for key, value in tree.items()}  # fmt: skip
 
 
 def write_recipe(recipe: Recipe) -> str:
@@ -85,7 +113,8 @@ _Loader.add_implicit_resolver(
 )
 
 
-def _put(tree: dict[str, Any], word: str) -> None:
+def _put(tree: dict[str, Any], word: str) -> list[str]:
+    """Puts the value of a word in its place; the keys it gives."""
     key, equals, text = word.partition("=")
     if not equals or not key:
         raise ValueError(f"{word!r} is not key=value, such as optimizer.lr=1e-4")
@@ -111,6 +140,9 @@ def _put(tree: dict[str, Any], word: str) -> None:
         tree["steps"] = None
     if last == "steps" and not sections:
         tree["epochs"] = None
+    if isinstance(value, dict):
+        return [f"{key}.{name}" for name in value]
+    return [f"{key}.{_SHORT[key]}" if key in _SHORT else key]
 
 
 def _sentence(error: Any) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,19 @@ import torch
 
 from hypersphere.report import write_whole
 from hypersphere.training import checkpoints
-from hypersphere.training.folder import claimed, describe
+from hypersphere.training.folder import check_content, claimed, describe
+from hypersphere.training.plain import plain
 from hypersphere.training.recipe import Recipe
+
+CONTINUES = "the same command with --resume continues it"
 
 
 class NotPreparedError(ValueError):
     """A run that cannot begin as its recipe says; nothing was changed."""
+
+
+class UnfinishedError(RuntimeError):
+    """A run that had to stop, and that can be continued."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +52,10 @@ def train(recipe: Recipe, *, resume: bool = False, say: Callable[[str], None] = 
         try:
             held.enter_context(claimed(folder, recipe, resume, leader))
             task, checkpoint = _prepare(recipe, folder, resume, say)
+            if leader and not resume:
+                describe(folder, recipe, task.content)
         except (ValueError, TypeError, OSError, ImportError) as error:
             raise NotPreparedError(" ".join(str(error).split())) from error
-        if leader and not resume:
-            describe(folder, recipe)
         evaluation = _watch(task, recipe, folder, say)
         _train(task.trainer, evaluation, checkpoint)
         results: dict[str, Any] = {"steps": task.trainer.state.global_step}
@@ -74,6 +81,8 @@ def _prepare(recipe: Recipe, folder: Path, resume: bool, say: Callable[[str], No
         if isinstance(callback, TensorBoardCallback):
             callback.logging_dir = str(folder / "tensorboard")
     _try_out(task)
+    if resume:
+        check_content(folder, task.content)
     set_seed(recipe.seed + int(os.environ.get("RANK", "0")))  # every process draws its own views
     if not resume:
         return task, None
@@ -103,7 +112,12 @@ def _try_out(task: Any) -> None:
 def _train(trainer: Any, evaluation: Any, checkpoint: Path | None) -> None:
     """Trains; a run that was killed after its last step is only loaded."""
     if checkpoint is None or checkpoints.step_of(checkpoint) < trainer.args.max_steps:
-        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        try:
+            trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        except OSError as error:
+            raise UnfinishedError(
+                f"the run stopped at step {trainer.state.global_step}: {error}; {CONTINUES}"
+            ) from error
         return
     from transformers import TrainerState
 
@@ -140,17 +154,32 @@ def _finish(
         "scores": task.final() if task.final else {},
         "history": evaluation.scores,
     }
-    task.save(folder / "model")
-    save_weights(task.trainer.loss, folder / "objective.safetensors")
-    _keep_views(task, recipe, folder / "embeddings.safetensors")
+    with _writing(folder / "model"):
+        task.save(folder / "model")
+    with _writing(folder / "objective.safetensors"):
+        save_weights(task.trainer.loss, folder / "objective.safetensors")
+    with _writing(folder / "embeddings.safetensors"):
+        _keep_views(task, recipe, folder / "embeddings.safetensors")
     title = f"{recipe.objective['name']} on {Path(recipe.data.source).name}"
     try:
         save_run(read_journal(folder / "metrics.jsonl"), folder, title=title)
     except (OSError, ValueError) as error:
         say(f"The curves could not be drawn ({error}); everything else is there.")
-    write_card(folder, recipe, results)
-    write_whole(folder / "results.json", json.dumps(results, indent=1))
+    with _writing(folder / "model" / "README.md"):
+        write_card(folder, recipe, results)
+    with _writing(folder / "results.json"):
+        write_whole(folder / "results.json", json.dumps(plain(results), indent=1))
     return results
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """A disk that takes no more costs a sentence, not what was trained."""
+    try:
+        yield
+    except Exception as error:  # a full disk is another kind of error in each of the libraries that save
+        words = " ".join(str(error).split())
+        raise UnfinishedError(f"the run is trained, but {path} could not be written ({words}); {CONTINUES}") from error
 
 
 def _keep_views(task: Any, recipe: Recipe, path: Path) -> None:

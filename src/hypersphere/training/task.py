@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from hypersphere.encoders.heads import projection_head
+from hypersphere.training.content import Content
 from hypersphere.training.loggers import report_to
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.trainer import ObjectiveTraining, ViewLoss
@@ -32,6 +33,7 @@ class Task:
     final: Callable[[], Scores] | None  # once, at the end
     key: str  # the score that decides which weights are best
     save: Callable[[Path], None]  # the encoder, in the form its users open
+    content: Content | None = None  # of the data; None: made from the recipe
 
 
 def held_out_rows(total: int, recipe: Recipe) -> tuple[list[int], list[int]]:

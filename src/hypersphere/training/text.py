@@ -12,11 +12,14 @@ from torch import Tensor, nn
 
 from hypersphere.data.sts import load_sts_benchmark
 from hypersphere.data.text import Corpus, read_corpus
-from hypersphere.encoders.text import SentenceEncoder, create_text_encoder, describe
+from hypersphere.encoders.checkpoint import default_prompt
+from hypersphere.encoders.text import SentenceEncoder, create_text_encoder, describe, skipped_tokens
 from hypersphere.evaluation.sts import score_pairs
+from hypersphere.training.content import content_of_texts
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.task import Scores, Task, arguments, held_out_rows, sample_rows, view_loss
 from hypersphere.training.trainer import ObjectiveTraining
+from hypersphere.training.undisturbed import undisturbed
 
 FEWEST, PARTS = 32, 8  # rows of a chunk at least, chunks of a batch at most: products stay large, lengths alike
 
@@ -42,22 +45,27 @@ class Chunks:
     """Collates texts into chunks of rows of like length, every chunk padded to its own longest row.
 
     The views stand one after another: row v N + i of the batch is view v of instance i, and ``place`` says where it is
-    among the chunks' rows. Dropout views are the same tokens twice.
+    among the chunks' rows. Dropout views are the same tokens twice. ``prompt`` stands before every text; the pooling
+    leaves out the first ``skipped`` tokens.
     """
 
-    def __init__(self, tokenizer: Any, max_length: int, size: int, twice: bool) -> None:
+    def __init__(
+        self, tokenizer: Any, max_length: int, size: int, twice: bool, prompt: str = "", skipped: int | None = None
+    ) -> None:
         self.tokenizer, self.max_length, self.size, self.twice = tokenizer, max_length, size, twice
+        self.prompt = prompt
+        self.extra = {} if skipped is None else {"prompt_length": skipped}
 
     def __call__(self, instances: list[dict[str, Any]]) -> dict[str, Any]:
         columns = list(zip(*(instance["texts"] for instance in instances), strict=True))
-        texts = [text for column in (columns * 2 if self.twice else columns) for text in column]
+        texts = [self.prompt + text for column in (columns * 2 if self.twice else columns) for text in column]
         tokens = self.tokenizer(texts, truncation=True, max_length=self.max_length)
         order = sorted(range(len(texts)), key=lambda row: len(tokens["input_ids"][row]))
         chunks = []
         for start in range(0, len(order), self.size):
             rows = order[start : start + self.size]
             chunk = {name: [values[row] for row in rows] for name, values in tokens.items()}
-            chunks.append(dict(self.tokenizer.pad(chunk, return_tensors="pt")))
+            chunks.append({**self.tokenizer.pad(chunk, return_tensors="pt"), **self.extra})
         place = torch.empty(len(order), dtype=torch.long)
         place[order] = torch.arange(len(order))
         return {"chunks": chunks, "place": place, "rows": torch.tensor([instance["row"] for instance in instances])}
@@ -75,14 +83,21 @@ def prepare_text(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Ta
         head=recipe.head.keep,
     )
     encoder.cached = recipe.batch.cache
+    prompt = default_prompt(encoder) or ""
+    _check_room(encoder, recipe, prompt)
     width = int(encoder.get_embedding_dimension() or 0)
     say(f"Encoder in use after training: {describe(encoder)}.")
+    if prompt:
+        say(f"Prompt: {prompt!r} stands before every text, as the encoder has it.")
     say(f"Head: {_head_in_words(recipe)}.")
     say(f"Data: {corpus.name}, {len(kept)} instances, views by {recipe.data.views}"
         + (f", {corpus.empty} empty lines left out" if corpus.empty else "") + ".")  # fmt: skip
     views = 3 if recipe.data.views == "triples" else 2
     chunk = recipe.batch.chunk or max(FEWEST, views * recipe.batch.size // PARTS)
-    collate = Chunks(encoder.tokenizer, recipe.encoder.max_length, chunk, twice=recipe.data.views == "dropout")
+    collate = Chunks(
+        encoder.tokenizer, recipe.encoder.max_length, chunk, twice=recipe.data.views == "dropout", prompt=prompt,
+        skipped=skipped_tokens(encoder, prompt),
+    )  # fmt: skip
     training = Rows(corpus, kept)
     trainer = TextTrainer(
         model=encoder,
@@ -92,6 +107,8 @@ def prepare_text(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Ta
         data_collator=collate,  # type: ignore[arg-type]
     )
     trainer.recipe = recipe
+    if recipe.data.views == "dropout":
+        _refuse_equal_views(trainer, collate([training[row] for row in range(min(4, len(training)))]))
     score, final = _scores(recipe, encoder)
     return Task(
         trainer=trainer,
@@ -103,7 +120,30 @@ def prepare_text(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Ta
         final=final,
         key="stsb_dev",
         save=lambda target: _save(encoder, target),
+        content=content_of_texts(corpus.columns),
     )
+
+
+def _check_room(encoder: SentenceEncoder, recipe: Recipe, prompt: str) -> None:
+    """Refuses a length at which every text is the same."""
+    taken, most = len(encoder.tokenizer(prompt)["input_ids"]), recipe.encoder.max_length
+    if most <= taken:
+        what = "the prompt and the special tokens" if prompt else "the special tokens"
+        raise ValueError(f"encoder.max_length is {most}: {what} take {taken}, which leaves no room for a text")
+
+
+def _refuse_equal_views(trainer: TextTrainer, batch: dict[str, Any]) -> None:
+    """Dropout makes the two views of a sentence; some encoders have none, and would learn nothing from equal ones."""
+    recipe, encoder = trainer.recipe, trainer.encoder
+    with undisturbed([encoder], recipe.seed):
+        encoder.train()
+        inputs = trainer._prepare_inputs(batch)
+        first, second = (trainer.embed(encoder, inputs) for _ in range(2))
+    if torch.allclose(first, second, rtol=1e-4, atol=1e-6):
+        raise ValueError(
+            f"the encoder {recipe.encoder.name} has no dropout, so both views of a sentence would be equal: set "
+            "encoder.dropout=0.1"
+        )
 
 
 class Rows(torch.utils.data.Dataset[dict[str, Any]]):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 import torch.distributed as dist
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
@@ -22,6 +22,7 @@ from transformers import Trainer
 from hypersphere.engine import Statistics
 from hypersphere.geometry.unit import NotFiniteRowsError
 from hypersphere.objectives.base import Objective
+from hypersphere.report import write_whole
 from hypersphere.training import checkpoints
 from hypersphere.training.batches import Batches, Loader
 from hypersphere.training.lars import LARS
@@ -189,13 +190,7 @@ class ObjectiveTraining(_Base):
 def save_weights(module: nn.Module, path: Path) -> None:
     """A module's parameters and buffers as safetensors; appears complete or not at all."""
     state = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.writing")
-    try:
-        save_file(state, beside)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_whole(path, save(state))
 
 
 def _listed(rows: Tensor) -> str:

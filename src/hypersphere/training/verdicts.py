@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Record = dict[str, Any]
@@ -100,9 +100,14 @@ class History:
         """A number over the run, of the same split as ``last``; NaN where it is missing."""
         return [_get(record, name) for record in self.training or self.held_out]
 
-    def lately(self, count: int, holds: Callable[[Record], bool]) -> bool:
-        """Whether something holds for each of the latest measurements."""
-        records = (self.training or self.held_out)[-count:]
+    @property
+    def whole(self) -> list[Record]:
+        """The measurements that have an anatomy."""
+        return [record for record in self.training or self.held_out if not record.get("brief")]
+
+    def lately(self, count: int, holds: Callable[[Record], bool], whole: bool = False) -> bool:
+        """Whether something holds for each of the latest measurements, or of the latest with an anatomy."""
+        records = (self.whole if whole else self.training or self.held_out)[-count:]
         return len(records) == count and all(holds(record) for record in records)
 
 
@@ -123,6 +128,34 @@ def judge(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> lis
     if any(verdict.name == "over-fusion" for verdict in found):  # the others then say the same in other words
         found = [verdict for verdict in found if verdict.name in ("over-fusion", "exploding norms")]
     return found
+
+
+def suspect(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> list[str]:
+    """What the last measurement of a run shows and too few before it to be a verdict, in sentences.
+
+    Overfitting is no matter of one measurement, and exploding norms need no second one.
+    """
+    if not history:
+        return []
+    sure = {verdict.name for verdict in judge(history, thresholds)} | {"overfitting", "exploding norms"}
+    if "over-fusion" in sure:
+        return []
+    found = judge(history, replace(thresholds, settled=1, confirmed=1))
+    return [f"Perhaps {each} Too few measurements show it to be sure." for each in found if each.name not in sure]
+
+
+def shortage(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> list[str]:
+    """Which verdicts a run cannot have had for want of measurements, in a sentence."""
+    run, needed = History(history), thresholds.settled
+    seen, whole = len(run.training or run.held_out), len(run.whole)
+    if not seen or whole >= needed:
+        return []
+    what, count = ("dissipation", whole) if seen >= needed else ("the run", seen)
+    times = "once" if count == 1 else f"{count} times"
+    return [
+        f"No verdict on {what}: it was measured {times}, and a verdict takes {needed} measurements in a row; "
+        "monitor.every sets the steps between them."
+    ]
 
 
 def over_fusion(run: History, limits: Thresholds) -> Verdict | None:
@@ -178,9 +211,9 @@ def dissipation_too_early(run: History, limits: Thresholds) -> Verdict | None:
         share, gap = _get(record, "with_gradient"), _get(record, "hardest_gap_50")
         return share < limits.dissipated and gap < limits.small_gap
 
-    if not run.lately(limits.settled, stopped):
+    if not run.lately(limits.settled, stopped, whole=True):
         return None
-    last = run.last
+    last = run.whole[-1]
     share, gap = _get(last, "with_gradient"), _get(last, "hardest_gap_50")
     return Verdict(
         "dissipation too early", last["step"],
@@ -198,9 +231,9 @@ def dissipation_never(run: History, limits: Thresholds) -> Verdict | None:
         moving = _get(record, "with_gradient") >= limits.never_share and _get(record, "dissipation") >= limits.never
         return moving and _get(record, "hardest_gap_50") > limits.large_gap
 
-    if not run.lately(limits.settled, restless):
+    if not run.lately(limits.settled, restless, whole=True):
         return None
-    last = run.last
+    last = run.whole[-1]
     share, gate, gap = (_get(last, name) for name in ("with_gradient", "dissipation", "hardest_gap_50"))
     return Verdict(
         "dissipation never", last["step"],
@@ -237,9 +270,9 @@ def dead_gradient(run: History, limits: Thresholds) -> Verdict | None:
     def dead(record: Record) -> bool:
         return _get(record, "with_gradient") >= limits.alive and _get(record, "gradient_norm") <= low
 
-    if not run.lately(limits.confirmed, dead):
+    if not run.lately(limits.confirmed, dead, whole=True):
         return None
-    last = run.last
+    last = run.whole[-1]
     share, norm = _get(last, "with_gradient"), _get(last, "gradient_norm")
     was = f"it was {largest:.3g}" if largest > low else "it has never been anything else"
     return Verdict(
