@@ -26,13 +26,13 @@ def quiet(sentence: str) -> None:
 
 
 def test_chunks_give_back_every_view_in_its_place(tmp_path: Path) -> None:
-    model = create_text_encoder(str(worlds.encoder(tmp_path)), max_length=16).eval()
+    model = create_text_encoder(str(worlds.encoder(tmp_path)), max_length=16).eval().double()
     texts = worlds.sentences(7)
     batch = Chunks(model.tokenizer, 16, 3, twice=True)([{"row": i, "texts": [t]} for i, t in enumerate(texts)])
     with torch.no_grad():
         found = model({"chunks": batch["chunks"], "place": batch["place"]})["sentence_embedding"]
     expected = model.encode(texts, convert_to_tensor=True)
-    assert torch.allclose(found, torch.cat([expected, expected]), atol=1e-6)
+    assert torch.allclose(found, torch.cat([expected, expected]), rtol=0, atol=1e-12)
     assert max(len(chunk["input_ids"]) for chunk in batch["chunks"]) == 3
     padded = sum(int((chunk["attention_mask"] == 0).sum()) for chunk in batch["chunks"])
     together = model.tokenizer(texts * 2, padding=True, return_tensors="pt")["attention_mask"]
@@ -185,13 +185,14 @@ def test_the_prompt_of_a_model_stands_before_texts_in_training_as_in_use(tmp_pat
     model = create_text_encoder(encoder["name"], pooling=None, max_length=16).eval()  # type: ignore[arg-type]
     assert default_prompt(model) == "red red cat "
     assert skipped_tokens(model, "red red cat ") == (None if include else 4)  # [CLS] and three words
-    task.trainer.encoder.eval()
+    for each in (model, task.trainer.encoder.eval()):
+        each.double()  # chunks of other lengths round otherwise
     instances = [task.trainer.train_dataset[row] for row in range(8)]  # type: ignore[index]
     with torch.no_grad():
         found = task.trainer.embed(task.trainer.encoder, task.trainer.data_collator(instances))
     for view in range(2):
         texts = [instance["texts"][view] for instance in instances]
-        assert torch.allclose(found[view], model.encode(texts, convert_to_tensor=True), atol=1e-6)
+        assert torch.allclose(found[view], model.encode(texts, convert_to_tensor=True), rtol=0, atol=1e-12)
         assert not torch.allclose(found[view], model.encode(texts, prompt="", convert_to_tensor=True), atol=1e-3)
 
 
