@@ -28,19 +28,23 @@ def garbage(like: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
-@pytest.mark.parametrize("heavy", [False, True], ids=["plain", "weighed"])
-def test_the_sum_of_products(order: list[tuple[int, int]], heavy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", ["plain", "weighed", "multiplied before"])
+def test_the_sum_of_products(order: list[tuple[int, int]], how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     like, expected = torch.zeros(SIZE, DIM, dtype=torch.float64), torch.zeros(SIZE, DIM, dtype=torch.float64)
     monkeypatch.setattr(torch, "empty_like", garbage)
     target = Target([], [None, like], [], [])
     for start, stop in order:
         left, right = torch.randn(stop - start, 5).double(), torch.randn(5, DIM).double()
         weight = torch.randn(stop - start, 1).double()
-        target.add_product(1, slice(start, stop), left, right, weight if heavy else None)
-        target.add_product(0, slice(start, stop), left, right)  # not wanted
+        if how == "multiplied before":
+            target.add(1, slice(start, stop), left @ right)
+            target.add(0, slice(start, stop), left @ right)  # not wanted
+        else:
+            target.add_product(1, slice(start, stop), left, right, weight if how == "weighed" else None)
+            target.add_product(0, slice(start, stop), left, right)
         for i in range(stop - start):
             for k in range(5):
-                expected[start + i] += left[i, k] * right[k] * (weight[i] if heavy else 1)
+                expected[start + i] += left[i, k] * right[k] * (weight[i] if how == "weighed" else 1)
     found = target.found(1)
     assert (found is None) == (not order)
     gradient = target.gradient(1)

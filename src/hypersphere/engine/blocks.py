@@ -43,7 +43,10 @@ def slices(start: int, stop: int, step: int) -> Iterator[slice]:
         yield slice(first, min(first + step, stop))
 
 
+def rows_in_cache(matrix: Tensor) -> int:
+    """How many rows of a matrix stay in a processor's cache; elsewhere all of them."""
+    return max(1, CACHED_ELEMENTS // max(1, matrix.shape[1]) if matrix.is_cpu else len(matrix))
+
+
 def strips_in_cache(matrix: Tensor) -> Iterator[slice]:
-    """Rows of a matrix, few enough to stay in a processor's cache; elsewhere all of them."""
-    few = CACHED_ELEMENTS // max(1, matrix.shape[1]) if matrix.is_cpu else len(matrix)
-    return slices(0, len(matrix), max(1, few))
+    return slices(0, len(matrix), rows_in_cache(matrix))

@@ -102,7 +102,7 @@ def _finish_rows(plan: Plan, batch: Batch, target: Target, index: int, slope: Te
     of_positives = [
         slopes
         for turn, slopes in zip(turns(objective, batch), target.positives, strict=True)
-        if index == turn.anchor or (index == turn.other and objective.positives_move)
+        if (index == turn.anchor or (index == turn.other and objective.positives_move)) and bool(slopes.any())
     ]
     for start in range(0, len(slope), CACHED_ROWS):
         part = slice(start, start + CACHED_ROWS)

@@ -134,8 +134,8 @@ def _accumulate(
         if sums.learned:  # Σ_j w_ij s_ij = x_i · Σ_j w_ij y_j
             slope = torch.mm(powers[:, place], turn.batch.rows[part]).mul_(weight)
             target.add_to_parameters(sums.slopes((slope * rows).sum() / sums.number, plan.parameters))
-            if moves and (anchors := target.gradient(row)) is not None:
-                anchors[block] += slope
+            if moves:
+                target.add(row, block, slope)
         elif moves:
             target.add_product(row, block, powers[:, place], turn.batch.rows[part], weight)
         if not plan.objective.one_sided:

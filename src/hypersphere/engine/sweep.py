@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Batch, Turn, positives, turns, weighed
-from hypersphere.engine.blocks import Pieces, matrices_in, sizes, slices
+from hypersphere.engine.blocks import Pieces, matrices_in, rows_in_cache, sizes, slices
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.listed import BlockSlope, Few, Listed, differentiated_once
 from hypersphere.engine.memory import BLOCK, kept_memory
@@ -68,6 +68,8 @@ class Plan:
         order = turns(self.objective, batch)
         columns = [order[0].columns(read) for read in self.objective.reads]  # as many at every turn
         rows, strip = self.rows(columns, 1 if once or self.sums is not None else len(targets))
+        if not columns:  # an objective of the rows alone
+            strip = min(strip, rows_in_cache(batch.rows[0]))
         held = min(rows, batch.share.size)
         with kept_memory() as lend:
             memory = lend(BLOCK, batch.rows[0], held * sum(columns))
@@ -185,9 +187,8 @@ class Plan:
     ) -> None:
         """Adds the gradients of the anchors' own rows and of the objective's parameters."""
         for view, slope in zip((turn.anchor, turn.other), rows, strict=True):
-            gradient = None if slope is None else target.gradient(view)
-            if slope is not None and gradient is not None:
-                gradient[strip] += slope
+            if slope is not None:
+                target.add(view, strip, slope)
         target.add_to_parameters(slopes)
 
     def _accumulate(self, turn: Turn, block: slice, target: Target, matrix: int, slope: Tensor) -> None:
@@ -197,8 +198,8 @@ class Plan:
         for part, place in turn.parts(columns):
             if plain:
                 target.add_product(row, block, slope[:, place], turn.batch.rows[part])
-            elif (anchors := target.gradient(row)) is not None:
-                anchors[block] += weighed(self.objective, slope[:, place] @ turn.batch.rows[part])
+            elif target.like[row] is not None:
+                target.add(row, block, weighed(self.objective, slope[:, place] @ turn.batch.rows[part]))
             if not self.objective.one_sided:
                 target.add_product(part, slice(0, place.stop - place.start), slope[:, place].T, rows)
 

@@ -54,12 +54,31 @@ class Target:
         """Takes this for the gradient, whatever it was."""
         self._rows[index], self._written[index] = rows, len(rows)
 
+    def add(self, index: int, block: slice, slope: Tensor) -> None:
+        """Adds to the gradient of a block of rows, if it is wanted."""
+        rows, first = self._place(index, block)
+        if rows is not None:
+            rows.copy_(slope) if first else rows.add_(slope)
+
     def add_product(self, index: int, block: slice, left: Tensor, right: Tensor, weight: Tensor | None = None) -> None:
         """Adds a matrix product, of whose rows each counts so much (B, 1), to the gradient of a block of rows, if it is
-        wanted. What comes first takes the place: nothing is filled with zeros to be added to."""
+        wanted."""
+        rows, first = self._place(index, block)
+        if rows is None:
+            return
+        if weight is None:
+            rows.addmm_(left, right, beta=0 if first else 1)
+        elif first:
+            rows.addmm_(left, right, beta=0).mul_(weight)
+        else:
+            rows += torch.mm(left, right).mul_(weight)
+
+    def _place(self, index: int, block: slice) -> tuple[Tensor | None, bool]:
+        """The gradient of a block of rows if it is wanted, and whether what comes now is the first there: then it takes
+        the place, and nothing is filled with zeros to be added to."""
         like = self.like[index]
         if like is None:
-            return
+            return None, False
         rows = self._rows[index]
         if rows is None:
             rows = self._rows[index] = torch.empty_like(like)
@@ -68,12 +87,7 @@ class Target:
             self._written[index] = block.stop
         else:
             self.found(index)
-        if weight is None:
-            rows[block].addmm_(left, right, beta=0 if first else 1)
-        elif first:
-            rows[block].addmm_(left, right, beta=0).mul_(weight)
-        else:
-            rows[block] += torch.mm(left, right).mul_(weight)
+        return rows[block], first
 
     def weighed(self, statistics: Statistics, turn: int, strip: slice) -> list[tuple[Tensor, Tensor]]:
         """The statistics of a strip that move, and how much each of its anchors counts in them."""

@@ -46,9 +46,8 @@ class AnchorRegression(PairwiseObjective):
         labels = anchors.labels
         assert labels is not None
         directions = unit(self.directions.to(anchors.rows))  # of length 1 in the precision at hand
-        cosines = anchors.rows @ directions.T
-        own = cosines.gather(1, labels.clamp_min(0).unsqueeze(1)).squeeze(1)
-        return {"loss": torch.where(labels >= 0, self.offset - own, 0)}
+        cosines = (anchors.rows * directions[labels.clamp_min(0)]).sum(dim=1)
+        return {"loss": torch.where(labels >= 0, self.offset - cosines, 0)}
 
 
 @register("cloa")
