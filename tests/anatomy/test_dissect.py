@@ -285,7 +285,7 @@ def test_advice_recovers_the_planted_edge() -> None:
 def test_bad_questions_get_one_sentence() -> None:
     with pytest.raises(ValueError, match="scope must be"):
         hs.dissect(hs.create_objective("infonce"), torch.eye(3), torch.eye(3), scope="row")
-    with pytest.raises(ValueError, match="same shape"):
+    with pytest.raises(ValueError, match="differ in shape"):
         hs.dissect(hs.create_objective("infonce"), torch.eye(3), torch.eye(4))
     with pytest.raises(ValueError, match="advice for"):
         hs.anatomy.advise("kcl", torch.eye(3), torch.eye(3))

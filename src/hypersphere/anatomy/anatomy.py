@@ -22,6 +22,7 @@ class Anatomy:
     """What a loss does to each anchor h_i of the first view: ∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h'_i), plus the rest.
 
     coefficients: ∂L/∂S; dissipation (N,), weight (N, M), ratio (N,): NaN where nothing was measured or nothing moves.
+    measured (N,): False for anchors beyond those whose dissipation was looked for.
     Where an anchor has positives of other instances (by their label) they have no weight, and R_i h'_i stands for all
     that is pulled; Lemma 1 takes it as if all of it went to h'_i.
     residual (N,): what of the anchor's tangential gradient coefficients of similarities do not explain, as a share
@@ -39,6 +40,7 @@ class Anatomy:
     inverse_norms: Tensor  # (N, 1) 1/‖g_i‖ of the raw rows
     coefficients: Coefficients
     dissipation: Tensor
+    measured: Tensor
     weight: Tensor
     ratio: Tensor
     residual: Tensor
@@ -93,8 +95,8 @@ class Anatomy:
     def counted(self) -> Tensor:
         """(N, M) False at an anchor's own instance, and at others that are its positives."""
         size = len(self.anchors)
-        own = torch.eye(size, dtype=torch.bool)
-        extra = torch.zeros(size, len(self.negatives) - 2 * size, dtype=torch.bool)
+        own = torch.eye(size, dtype=torch.bool, device=self.anchors.device)
+        extra = own.new_zeros(size, len(self.negatives) - 2 * size)
         left_out = torch.cat([own, own, extra], dim=1)
         related = self.coefficients.relatives
         return ~(left_out if related is None else left_out | related)
@@ -182,9 +184,12 @@ class Anatomy:
             which = "the hardest negative" if negative == "hardest" else "the mean negative"
             said.append(
                 f"The pull is {numbers['mean ratio']:.2f} times the push: with a step of {step:g}, {closer:.0%} get "
-                f"closer to their positive (Lemma 1, both ends, against {which}). "
-                f"{numbers['radial part wasted']:.0%} of the gradient's length is radial and wasted."
+                f"closer to their positive (Lemma 1, both ends, against {which})."
             )
+        if self.moving.any() and self._stands(numbers):
+            said.append("None of it moves them: positives and negatives lie along their anchors.")
+        elif self.moving.any() and not math.isnan(numbers["mean ratio"]):
+            said.append(f"{numbers['radial part wasted']:.0%} of the gradient's length is radial and wasted.")
         if not self.rotation_invariant:
             said.append("The loss is not rotation-invariant: it does not depend on inner products alone.")
         if numbers["not explained by similarities"] > UNEXPLAINED:
@@ -195,9 +200,14 @@ class Anatomy:
         return " ".join(said)
 
     def _share_alive(self) -> float:
-        """Of the anchors whose dissipation is known, if it is of any."""
-        known = self.dissipation.isfinite()
-        return (self.alive[known] if known.any() else self.alive).double().mean().item()
+        """Of the anchors whose dissipation was looked for."""
+        return self.alive[self.measured].double().mean().item()
+
+    def _stands(self, numbers: dict[str, float]) -> bool:
+        """Whether neither part of the gradient has a tangential direction, but for rounding."""
+        size = self.coefficients.columns.abs().sum(dim=1) + self.coefficients.positive.abs()
+        lengths = (numbers[f"length of the {part} part"] for part in ("alignment", "uniformity"))
+        return all(length < 1e-9 * float(size.mean()) for length in lengths)
 
     def _life(self, numbers: dict[str, float]) -> str:
         """How many anchors still receive gradient."""

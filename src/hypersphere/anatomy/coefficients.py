@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -62,6 +62,17 @@ class Coefficients:
     def pull(self) -> Tensor:
         """(N,) of all positives together."""
         return self.positive + self.relative.sum(dim=1)
+
+    def of_anchors(self, counts: Tensor) -> Coefficients:
+        """The same, 0 for anchors that do not count (N,)."""
+        lines = counts.unsqueeze(1)
+        return replace(
+            self,
+            positive=self.positive * counts,
+            cross=self.cross * lines,
+            same=self.same * lines,
+            extra=self.extra * lines,
+        )
 
 
 def relatives_of(labels: Tensor, more: int) -> Tensor:
@@ -170,9 +181,10 @@ def _place(result: Coefficients, turn: Turn, read: Read, slope: Tensor, scope: s
 
 
 def of_callable(loss: Loss, views: Views, relatives: Tensor | None = None) -> Coefficients:
-    """Coefficients of any loss, of its sum if it is a vector, in the scope of the batch."""
+    """Coefficients of any loss, of its sum if it is a vector, in the scope of the batch. A zero row, which would not be
+    one any more, gets no private coordinate: nothing can be told of it."""
     sizes = [len(rows) for rows in views]
-    private = EPSILON * torch.eye(sum(sizes)).to(views[0])
+    private = EPSILON * torch.diag(torch.cat(views).any(dim=1)).to(views[0])
     x, *others = (torch.cat(pair, dim=1) for pair in zip(views, private.split(sizes), strict=True))
     slope = _slope(loss, (x, *others))[:, views[0].shape[1] :] / EPSILON
     same, cross, *extra = slope.split(sizes, dim=1)
@@ -205,7 +217,7 @@ def undissipated(loss: Loss, views: Views, found: Coefficients, anchors: list[in
     h, other, *extra = _as_long(loss, views) if dissipating else views
     for i in dissipating:
         ours, theirs = h.clone(), other.clone()
-        own = torch.zeros(len(h), dtype=torch.bool)
+        own = torch.zeros(len(h), dtype=torch.bool, device=h.device)
         if found.relatives is not None:
             own |= found.relatives[i, : len(h)]
         ours[own] = -h[i]
@@ -227,7 +239,7 @@ def _as_long(loss: Loss, views: Views) -> Views:
 def _negative_sum(loss: Loss, views: Views, i: int, own: Tensor) -> Tensor:
     """Sum of the negative coefficients of anchor i alone: one coordinate of size ε, shared by all instances but its
     own and others that are its positives."""
-    marked = [pad(rows, (0, 1), value=EPSILON) for rows in views]
+    marked = [torch.cat([rows, EPSILON * rows.any(dim=1, keepdim=True)], dim=1) for rows in views]
     for rows in marked[:2]:
         rows[own, -1] = 0
     return _slope(loss, tuple(marked))[i, -1] / EPSILON

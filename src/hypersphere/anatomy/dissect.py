@@ -21,6 +21,7 @@ from hypersphere.anatomy.coefficients import (
     relatives_of,
     undissipated,
 )
+from hypersphere.engine.batch import check
 from hypersphere.geometry import normalize, tangent, unit
 from hypersphere.objectives import Objective, PairwiseObjective, within
 from hypersphere.objectives.anchors import CLOA
@@ -59,10 +60,12 @@ def dissect(
     """
     if scope not in ("anchor", "batch"):
         raise ValueError(f"scope must be 'anchor' or 'batch', not {scope!r}")
+    if most_anchors < 1:
+        raise ValueError(f"most_anchors must be at least 1, not {most_anchors}")
+    check(z1, z2, labels, negatives)
+    if len(z1) < 2:
+        raise ValueError(f"dissect needs at least two rows, not {len(z1)}")
     (h, inverse_norms), (other, _) = (normalize(z.detach().double(), view) for z, view in ((z1, "z1"), (z2, "z2")))
-    if h.shape != other.shape or len(h) < 2:
-        raise ValueError(f"dissect needs two views of the same shape and at least two rows, not {tuple(z1.shape)}, "
-                         f"{tuple(z2.shape)}")  # fmt: skip
     if negatives is not None and not isinstance(loss, Objective):
         raise ValueError("negatives= are for hypersphere's objectives; any other loss is called with two views alone")
     extra = None if negatives is None else normalize(negatives.detach().double(), "negatives")[0]
@@ -80,22 +83,32 @@ def dissect(
         method = "coefficients from the objective's own similarities", far
     else:
         scope = "batch"
-        call(*views)  # an error in what is given is its own
+        with torch.enable_grad():  # an error in what is given is its own
+            value = call(h.clone().requires_grad_(), *views[1:])
+        if not value.requires_grad:
+            raise ValueError("the loss does not depend on its first view, so there are no anchors to dissect")
         more = 0 if extra is None else len(extra)
         related = relatives_of(labels, more) if labels is not None and _labelled(loss) else None
-        found, whole = _by_autograd(_callable(inner, labels), views, most_anchors, related)
-        first = f" (of the first {most_anchors} anchors)" if len(h) > most_anchors else ""
-        method = (
-            "coefficients from autograd with a private coordinate for every row",
-            f"at the antipode{first}, 1 where it plays no part",
-        )
+        found = _by_autograd(_callable(inner, labels), views, related)
+        if isinstance(loss, PairwiseObjective) and loss.reads and not loss.positives_move:  # it only opens gates
+            whole = of_objective(loss, h, other, labels, extra, scope, without_positive=True).negative.sum(dim=1)
+            far = "similarity sent to -∞"
+        else:
+            some = list(range(min(len(h), most_anchors)))
+            whole = h.new_full((len(h),), math.nan)
+            whole[: len(some)] = undissipated(_callable(inner, labels), views, found, some)
+            first = f" (of the first {most_anchors} anchors)" if len(h) > most_anchors else ""
+            far = f"at the antipode{first}, 1 where it plays no part"
+        method = "coefficients from autograd with a private coordinate for every row", far
     said = f"{method[0]}, scope {scope}; dissipation = sum of an anchor's negative coefficients over the same with its "
     invariant = _rotation_invariant(call, views)
     if scope == "batch":
-        found, residual = _left_over(call, found, views, shared=not invariant and inner is loss)
+        found, residual = _left_over(call, found, views, shared=not invariant and (inner is loss or labels is None))
     else:
         residual = h.new_zeros(len(h))
-    total = found.negative.sum(dim=1)
+    rows = h.any(dim=1)  # a zero row receives no gradient
+    found, measured = found.of_anchors(rows), ~whole.isnan()
+    total, whole = found.negative.sum(dim=1), torch.where(rows, whole, 0.0)
     dissipation = torch.where(whole.abs() > 1e-12, total / whole, math.nan)
     gate = dissipation.unsqueeze(1)
     explained = _explained(found, views)
@@ -109,6 +122,7 @@ def dissect(
         inverse_norms=inverse_norms,
         coefficients=found,
         dissipation=dissipation,
+        measured=measured,
         weight=torch.where(gate > 0, found.negative / gate, found.negative),
         ratio=torch.where(total.abs() > 1e-300, -found.pull / total, math.nan),
         residual=residual,
@@ -134,20 +148,15 @@ def _without_anchors(loss: Any) -> Any:
     return type(loss)(base=inner, **{name: getattr(loss, name) for name in loss.settings() if name not in common})
 
 
-def _by_autograd(call: Loss, views: Views, most_anchors: int, relatives: Tensor | None) -> tuple[Coefficients, Tensor]:
-    """Coefficients of any callable, and the sums of its negatives' without dissipation (NaN for the anchors beyond)."""
-    h = views[0]
+def _by_autograd(call: Loss, views: Views, relatives: Tensor | None) -> Coefficients:
+    """Coefficients of any callable."""
     try:
-        found = of_callable(call, views, relatives)
+        return of_callable(call, views, relatives)
     except (RuntimeError, ValueError) as error:
         raise ValueError(
-            f"the loss works on the rows as they are but not on longer ones, so it is tied to their {h.shape[1]} "
-            f"dimensions and no function of inner products ({str(error).splitlines()[0]})"
+            f"the loss works on the rows as they are but not on longer ones, so it is tied to their "
+            f"{views[0].shape[1]} dimensions and no function of inner products ({str(error).splitlines()[0]})"
         ) from error
-    some = list(range(min(len(h), most_anchors)))
-    whole = h.new_full((len(h),), math.nan)
-    whole[: len(some)] = undissipated(call, views, found, some)
-    return found, whole
 
 
 def _left_over(call: Loss, found: Coefficients, views: Views, shared: bool) -> tuple[Coefficients, Tensor]:

@@ -105,17 +105,18 @@ def _check(names: list[str], settings: dict[str, Any]) -> None:
 def _objective(name: str, settings: dict[str, Any], views: Views) -> Objective:
     own = {key: value for key, value in settings.items() if key in objective_class(name).settings()}
     if name == "cloa":
-        if views.labels is None:
-            refuse(
-                "cloa pulls labelled rows to its anchors and is its base without them: put an array 'labels' beside z1 "
-                "and z2 (whole numbers from 0, -1 where unknown), or dissect the base."
-            )
-        classes = max(1, int(views.labels.max()) + 1)
+        classes = 1 if views.labels is None else max(1, int(views.labels.max()) + 1)
         own = {"num_classes": classes, "dim": views.z1.shape[1], **own}
     try:
-        return create_objective(name, **own)
+        found = create_objective(name, **own)
     except (TypeError, ValueError) as error:
         refuse(f"{str(error).splitlines()[0].rstrip('.')}.")
+    if views.labels is None and any(each.name == "cloa" for each in within(found)):
+        refuse(
+            "cloa pulls labelled rows to its anchors and is its base without them: put an array 'labels' beside z1 "
+            "and z2 (whole numbers from 0, -1 where unknown), or dissect the base."
+        )
+    return found
 
 
 def _labels(objective: Objective, views: Views) -> Tensor | None:

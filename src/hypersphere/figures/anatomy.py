@@ -107,7 +107,8 @@ def _ratio(axis: Axes, anatomy: Anatomy, step: float, negative: str) -> None:
     axis.set_xlim(0, 1)
     axis.set_ylim(min(-0.1, float(value.min(initial=0))), max(2.2, 1.25 * float(top)))
     axis.axhline(1, color=SOFT, linewidth=0.9, linestyle=":")
-    _corner(axis, f"{inside.mean():.0%} inside Lemma 1 (λ = {step:g})" if len(value) else "no anchor moves")
+    nothing = "no negative has any weight" if anatomy.moving.any() else "no anchor moves"
+    _corner(axis, f"{inside.mean():.0%} inside Lemma 1 (λ = {step:g})" if len(value) else nothing)
     axis.set_xlabel("anchors by ratio (share); shaded: interval", size=8.5)
     axis.set_ylabel("ratio R of pull to push\n(× : positive gets farther)", size=8.5)
 

@@ -182,7 +182,7 @@ class Objective(nn.Module):
 
 def within(objective: Any) -> Iterator[Any]:
     """An objective, and those it is wrapped around."""
-    while objective is not None:
+    while isinstance(objective, Objective):
         yield objective
         objective = getattr(objective, "base", None)
 

@@ -136,7 +136,7 @@ class ModifiedMHS(ModifiedObjective):
     variant: str = choice("paper", "released", "printed", default="paper")
 
     @property
-    def farthest(self) -> bool:
+    def misprinted(self) -> bool:
         """Whether the pull is that of the misprint."""
         return self.variant == "printed" and self.stage == "+r"
 
@@ -153,13 +153,13 @@ class ModifiedMHS(ModifiedObjective):
         squared = 2 - 2 * nearest.detach()
         distance = (squared + 1e-4).sqrt() if self.released else squared.clamp_min(1e-12).sqrt()
         found = {"negative": nearest, "mass": 1 / distance}
-        if self.farthest:
+        if self.misprinted:
             widest = masked_min(self.matrix(anchors, "same").detach(), anchors.mask)
             found["pull"] = (2 - 2 * widest).clamp_min(1e-12).rsqrt()
         return found
 
     def pull(self, statistics: Statistics, weight: Tensor) -> Tensor | float:
-        return self.ratio * statistics["pull"].detach() if self.farthest else super().pull(statistics, weight)
+        return self.ratio * statistics["pull"].detach() if self.misprinted else super().pull(statistics, weight)
 
     def total_weight(self, mass: Tensor) -> Tensor:
         weight = mass if self.stage == "+r" else self.weight * mass
