@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -133,14 +134,40 @@ def test_bad_input_on_one_process_is_an_error_on_all() -> None:
 
 
 def _nan_on_rank_one() -> str:
-    z = torch.eye(3)
-    if dist.get_rank() == 1:
-        z = z * float("nan")
+    z = torch.eye(3) * (float("nan") if dist.get_rank() == 1 else 1)
+    return _said(lambda: hs.create_objective("infonce", gather=True)(z, torch.eye(3)))
+
+
+@pytest.mark.parametrize("name", ["infonce", "supcon", "cloa", "barlow"])
+def test_no_tensor_at_all_on_one_process_is_an_error_on_all(name: str) -> None:
+    messages = workers(2).run(_no_tensor_on_rank_one, name)
+    assert "bad input" in messages[0] and "z1 must be a tensor, not NoneType" in messages[1]
+
+
+def _no_tensor_on_rank_one(name: str) -> str:
+    settings = {"num_classes": 2, "dim": 3} if name == "cloa" else {}
+    z: Any = torch.eye(3) if dist.get_rank() == 0 else None
+    return _said(lambda: hs.create_objective(name, gather=True, **settings)(z, torch.eye(3), torch.arange(3) % 2))
+
+
+def _said(call: Callable[[], Any]) -> str:
     try:
-        hs.create_objective("infonce", gather=True)(z, torch.eye(3))
+        call()
     except ValueError as error:
         return str(error)
     return "no error"
+
+
+@pytest.mark.parametrize("name", ["supcon", "cloa"])
+def test_labels_on_some_processes_only_are_refused_on_all(name: str) -> None:
+    for message in workers(2).run(_labels_on_rank_one, name):
+        assert message == "processes differ in the presence of labels: [False, True]"
+
+
+def _labels_on_rank_one(name: str) -> str:
+    settings = {"num_classes": 2, "dim": 3} if name == "cloa" else {}
+    labels = torch.arange(3) % 2 if dist.get_rank() else None
+    return _said(lambda: hs.create_objective(name, gather=True, **settings)(torch.eye(3), torch.eye(3), labels))
 
 
 class Failing(PairwiseObjective):
@@ -173,11 +200,8 @@ def test_reduction_none_cannot_be_gathered() -> None:
 
 
 def _gathered_none() -> str:
-    try:
-        hs.create_objective("infonce", gather=True, reduction="none")(torch.eye(3), torch.eye(3))
-    except ValueError as error:
-        return str(error)
-    return "no error"
+    objective = hs.create_objective("infonce", gather=True, reduction="none")
+    return _said(lambda: objective(torch.eye(3), torch.eye(3)))
 
 
 def test_parts_are_global_and_differentiable_across_processes() -> None:

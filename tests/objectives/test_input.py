@@ -35,8 +35,9 @@ EYE = torch.eye(4)
 )
 @pytest.mark.parametrize("context", [hs.dense, lambda: hs.streaming(2)], ids=["dense", "streaming"])
 def test_bad_batches(args: tuple[Any, ...], kwargs: dict[str, Any], message: str, context: Any) -> None:
-    with context(), pytest.raises(ValueError, match=message):
-        hs.create_objective("infonce")(*args, **kwargs)
+    for name in ("infonce", "supcon"):  # one that fills in labels too
+        with context(), pytest.raises(ValueError, match=message):
+            hs.create_objective(name)(*args, **kwargs)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,17 @@ def test_what_goes_wrong_is_said_with_the_case() -> None:
             check(lambda a, b: torch.tensor(1.0))
 
 
+def test_what_cannot_be_tried_gets_one_sentence() -> None:
+    with pytest.raises(ValueError, match="an objective or a function of two views, not 'infonce'"):
+        hs.testing.check("infonce")
+    several = hs.create_objective("infonce", reduction="none")
+    for check in (hs.testing.assert_gradient_exact, hs.testing.assert_distributed_exact):
+        with pytest.raises(ValueError, match=r"gives \(\d+,\) numbers instead of one; try it with reduction 'mean'"):
+            check(several)
+    with pytest.raises(ValueError, match="world_size must be at least 1, not 0"):
+        hs.testing.assert_distributed_exact(hs.create_objective("infonce"), world_size=0)
+
+
 def test_random_numbers_of_the_caller_go_on_as_they_would() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)

@@ -80,12 +80,13 @@ class _MaskedSumOf(torch.autograd.Function):
             wanted = [n for n in (x, scale, shift) if isinstance(n, Tensor) and n.requires_grad]
             found = list(torch.autograd.grad(total, wanted, upstream, create_graph=True))
             return None, found.pop(0) if needs[1] else None, None, *(found.pop(0) if n else None for n in needs[3:])
+        factor = scale.reshape(()) if isinstance(scale, Tensor) else scale
         slope = fill(ctx.curve.slope(affine if may_reuse(ctx) else affine.clone()), mask, 0.0)
         listed = may_list(ctx)
         if listed is not None and not (needs[3] or needs[4]):
-            listed.scaled.append(Scaled(slope, upstream * scale))
+            listed.scaled.append(Scaled(slope, upstream * factor))
             return None, None, None, None, None
-        along_x = slope.mul_((upstream * scale).unsqueeze(1))
-        of_scale = sum_of_products(along_x, x) / scale if needs[3] else None
-        of_shift = along_x.sum() / scale if needs[4] else None
+        along_x = slope.mul_((upstream * factor).unsqueeze(1))
+        of_scale = (sum_of_products(along_x, x) / factor).reshape(scale.shape) if needs[3] else None
+        of_shift = (along_x.sum() / factor).reshape(shift.shape) if needs[4] else None
         return None, along_x, None, of_scale, of_shift

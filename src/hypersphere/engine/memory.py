@@ -36,7 +36,8 @@ def kept_memory() -> Iterator[Lend]:
 
 
 def _take(purpose: str, like: Tensor, elements: int) -> Tensor | None:
-    """What was kept, if it will do and nobody has held on to it. It is not kept any longer in any case."""
+    """What was kept, if it will do and no tensor or array holds on to it (one that has the bare storage alone is not
+    seen). It is not kept any longer in any case."""
     memory = _kept.pop(purpose, None)  # nothing if another thread was quicker
     if memory is None or not like.is_cpu or memory.dtype != like.dtype or not 0 < elements <= memory.numel():
         return None

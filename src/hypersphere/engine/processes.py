@@ -50,6 +50,14 @@ def exchange(numbers: list[int], device: torch.device) -> list[list[int]]:
     return [each.tolist() for each in everybody]
 
 
+def agree_on_labels(labels: object, z1: object) -> None:
+    """An error on all processes if some have labels and others have none."""
+    device = z1.device if isinstance(z1, Tensor) else torch.device("cpu")
+    given = [bool(each[0]) for each in exchange([int(labels is not None)], device)]
+    if len(set(given)) > 1:
+        raise ValueError(f"processes differ in the presence of labels: {given}")
+
+
 def gather_rows(rows: Tensor, share: Share) -> Tensor:
     """The rows of all processes in rank order; shares may be uneven or empty."""
     if len(share.sizes) == 1:

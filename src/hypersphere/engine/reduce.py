@@ -12,6 +12,10 @@ def finish(objective: Evaluable, by_turn: list[Statistics]) -> Statistics:
     reduced = []
     for statistics in by_turn:
         losses = objective.combine(statistics) if objective.coupled else statistics
+        if "loss" not in losses:
+            raise ValueError(
+                f"{type(objective).__name__}.combine names {', '.join(losses) or 'nothing'}, but no 'loss'"
+            )
         reduced.append({name: _reduce(value, objective.reduction) for name, value in losses.items()})
     if len(reduced) == 1:
         return reduced[0]
@@ -27,6 +31,8 @@ def uniform_weight(objective: Evaluable, anchors: int) -> float:
 def _reduce(value: torch.Tensor, reduction: str) -> torch.Tensor:
     if value.ndim == 0 or reduction == "none":
         return value
+    if not value.is_floating_point():  # a count, or whether something holds
+        value = value.to(torch.get_default_dtype())
     return value.sum() if reduction == "sum" else value.mean()
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.engine import Anchors, Statistics
-from hypersphere.engine.processes import exchange, world_size
+from hypersphere.engine.processes import agree_on_labels, exchange, world_size
 from hypersphere.geometry import unit
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.registry import as_objective, register
@@ -119,9 +119,7 @@ class CLOA(Objective):
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
     ) -> Statistics:
         if world_size(self.gather) > 1:
-            given = [each[0] for each in exchange([int(labels is not None)], z1.device)]
-            if len(set(given)) > 1:
-                raise ValueError(f"processes differ in the presence of labels: {given}")
+            agree_on_labels(labels, z1)
         if not self._foreign:
             found: Statistics = self.base.evaluate(z1, z2, labels, negatives, parts)
         elif negatives is None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from hypersphere.engine import Anchors, Read, Statistics, evaluate, evaluate_whole
+from hypersphere.engine.processes import agree_on_labels, world_size
 from hypersphere.geometry import unit
 from hypersphere.names import did_you_mean
 from hypersphere.objectives.settings import (
@@ -251,12 +252,15 @@ class PairwiseObjective(Objective):
     def named(self, found: Tensor | Statistics, anchors: Anchors) -> Statistics:
         """What was found for these anchors, by name; a sentence if it is not one number for each of them."""
         named = {"loss": found} if isinstance(found, Tensor) else found
+        what = f"{type(self).__name__}.per_anchor must return one number per anchor, of shape "
+        what += f"{tuple(anchors.positive.shape)}"
+        if not isinstance(named, Mapping):
+            raise ValueError(f"{what}, or several such by name; it returned {type(named).__name__}")
         for name, value in named.items():
+            if not isinstance(value, Tensor):
+                raise ValueError(f"{what}; its {name!r} is {type(value).__name__}, not a tensor")
             if value.shape != anchors.positive.shape:
-                raise ValueError(
-                    f"{type(self).__name__}.per_anchor must return one number per anchor, of shape "
-                    f"{tuple(anchors.positive.shape)}; its {name!r} has shape {tuple(value.shape)}"
-                )
+                raise ValueError(f"{what}; its {name!r} has shape {tuple(value.shape)}")
         if "loss" not in named and not self.coupled:
             raise ValueError(f"{type(self).__name__}.per_anchor names {', '.join(named)}, but no 'loss'")
         return named
@@ -290,7 +294,9 @@ class PairwiseObjective(Objective):
     def evaluate(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
     ) -> Statistics:
-        if self.labelled and labels is None:
+        if self.labelled and world_size(self.gather) > 1:
+            agree_on_labels(labels, z1)
+        if self.labelled and labels is None and isinstance(z1, Tensor) and z1.ndim:
             labels = z1.new_full(z1.shape[:1], -1, dtype=torch.int64)
         return evaluate(self, z1, z2, labels, negatives, parts)
 

@@ -10,6 +10,8 @@ from hypersphere.objectives.gated import ModifiedObjective, QuadraticStart
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
 
+COINCIDENT = 1e-8  # squared distance below which two rows count as this far apart
+
 
 @register("mmhe")
 class ModifiedMHE(ModifiedObjective):
@@ -118,7 +120,7 @@ class ModifiedMHS(ModifiedObjective):
     original, +gd: W = ν/‖x_i-x_j‖ on the nearest j only, P = 2/N; +r: W = 1/‖x_i-x_j‖, P_i = r W. There is no +w: the
     weight is on the nearest from the start. From +gd on times the gate d_i. variant "released" takes the nearest from
     the other view, sqrt(d²+1e-4) for d, and the mean over anchors; "printed" has P_i = r/max_j ‖x_i-x_j‖ at +r, as
-    Eq. 15 has it. Reduction "sum", as the gradients are defined.
+    Eq. 15 has it. Rows closer than 1e-4 count as that far apart. Reduction "sum", as the gradients are defined.
 
     Source: Li et al. 2024, Eq. 15 and 17 (corrected: min for max), Table 5 for the stages.
     Use it for sentences (BERT-base: m .30, r 1.75; RoBERTa-base: m .27, r 1.0). Compare gradients, not values.
@@ -151,11 +153,11 @@ class ModifiedMHS(ModifiedObjective):
     def push(self, anchors: Anchors) -> Statistics:
         nearest = masked_max(self.matrix(anchors, self.moved_along), anchors.mask)
         squared = 2 - 2 * nearest.detach()
-        distance = (squared + 1e-4).sqrt() if self.released else squared.clamp_min(1e-12).sqrt()
+        distance = (squared + 1e-4).sqrt() if self.released else squared.clamp_min(COINCIDENT).sqrt()
         found = {"negative": nearest, "mass": 1 / distance}
         if self.misprinted:
             widest = masked_min(self.matrix(anchors, "same").detach(), anchors.mask)
-            found["pull"] = (2 - 2 * widest).clamp_min(1e-12).rsqrt()
+            found["pull"] = (2 - 2 * widest).clamp_min(COINCIDENT).rsqrt()
         return found
 
     def pull(self, statistics: Statistics, weight: Tensor) -> Tensor | float:

@@ -40,6 +40,8 @@ def list_objectives() -> list[str]:
 
 def objective_class(name: str) -> type[Objective]:
     """The class registered under ``name``, or an error with the nearest right name."""
+    if not isinstance(name, str):
+        raise ValueError(f"an objective is asked for by its name, not by {name!r}")
     if name not in _REGISTRY:
         if name in PRESETS:
             example = next(iter(PRESETS[name]))

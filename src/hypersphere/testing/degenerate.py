@@ -35,6 +35,7 @@ def degenerate_views(dim: int = 4) -> Iterator[tuple[str, Tensor, Tensor]]:
     yield "tiny rows", z1 * 1e-12, z2 * 1e-12
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
         yield str(dtype), z1.to(dtype), z2.to(dtype)
+        yield f"duplicated instances, {dtype}", z1[[0, 0, 1, 1, 2, 2]].to(dtype), z2[[0, 0, 1, 1, 2, 2]].to(dtype)
 
 
 def assert_survives(objective: Any, dim: int = 4) -> None:

@@ -10,7 +10,15 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.objectives import Objective
-from hypersphere.testing.example import call, dimension, parameters, some_labels, takes_negatives, views
+from hypersphere.testing.example import (
+    call,
+    dimension,
+    parameters,
+    require_one_number,
+    some_labels,
+    takes_negatives,
+    views,
+)
 from hypersphere.testing.workers import workers
 
 Result = tuple[float, list[Tensor], list[Tensor | None]]
@@ -34,6 +42,8 @@ def assert_distributed_exact(
     >>> import hypersphere as hs
     >>> assert_distributed_exact(hs.create_objective("infonce"), world_size=1)
     """
+    if world_size < 1:
+        raise ValueError(f"world_size must be at least 1, not {world_size}")
     objective = copy.deepcopy(objective)
     if isinstance(objective, nn.Module):
         objective = objective.double()
@@ -72,7 +82,7 @@ def _step(objective: Any, sizes: list[int], ranks: range, dim: int, seed: int, e
     z1, z2 = embedded[: len(mine)], embedded[len(mine) : 2 * len(mine)]
     if extra:
         negatives = embedded[2 * len(mine) :]
-    value = call(objective, z1, z2, some_labels(sum(sizes))[mine], negatives)
+    value = require_one_number(call(objective, z1, z2, some_labels(sum(sizes))[mine], negatives))
     value.backward()
     own = [None if p.grad is None else p.grad.clone() for p in parameters(objective)]
     return value.item(), [p.grad.clone() for p in encoder.parameters() if p.grad is not None], own

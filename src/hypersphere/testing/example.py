@@ -28,6 +28,8 @@ def some_labels(size: int) -> Tensor:
 
 def call(objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor, negatives: Tensor | None) -> Tensor:
     """The loss: labels and negatives go to our own objectives, other callables get the two views."""
+    if not callable(objective):
+        raise ValueError(f"what is tried must be an objective or a function of two views, not {objective!r}")
     found = objective(z1, z2, labels, negatives=negatives) if isinstance(objective, Objective) else objective(z1, z2)
     if not isinstance(found, Tensor):
         raise AssertionError(f"the objective returned {type(found).__name__} instead of a tensor")
@@ -48,6 +50,14 @@ def in_type(objective: Any, dtype: torch.dtype) -> Any:
 def require_gradient(value: Tensor) -> Tensor:
     if not value.requires_grad:
         raise AssertionError("the objective's value has no gradient: it does not depend on the embeddings")
+    return value
+
+
+def require_one_number(value: Tensor) -> Tensor:
+    if value.ndim:
+        raise ValueError(
+            f"the objective gives {tuple(value.shape)} numbers instead of one; try it with reduction 'mean' or 'sum'"
+        )
     return value
 
 

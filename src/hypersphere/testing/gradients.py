@@ -15,6 +15,7 @@ from hypersphere.testing.example import (
     in_type,
     parameters,
     require_gradient,
+    require_one_number,
     some_labels,
     takes_negatives,
     views,
@@ -33,7 +34,7 @@ def assert_gradient_exact(objective: Any, size: int = 6, dim: int = 4, tolerance
     z1, z2 = (z.requires_grad_() for z in views(size, dimension(objective, dim)))
     labels = some_labels(size)
     inputs: list[Tensor] = [z1, z2, *parameters(objective)]
-    value = require_gradient(call(objective, z1, z2, labels, None))
+    value = require_one_number(require_gradient(call(objective, z1, z2, labels, None)))
     found = torch.autograd.grad(value, inputs, allow_unused=True)
     names = ["z1", "z2"] + [f"parameter {i}" for i in range(len(inputs) - 2)]
     for name, tensor, gradient in zip(names, inputs, found, strict=True):
