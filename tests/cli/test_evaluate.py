@@ -136,6 +136,7 @@ def test_a_probe_goes_to_the_image_half(monkeypatch, tmp_path: Path) -> None:
         (("--sts", "{folder}", "--sentences", "{tmp}/x", "--mteb", "A"), "--mteb cannot go with --sentences"),
         (("--sts", "{folder}", "--sentences", "{tmp}/x", "--probe", "knn"), "--probe cannot go with --sentences"),
         (("{model}", "--sts", "{folder}", "--tasks", " , "), "--tasks names no task"),
+        (("{model}", "--sts", "{folder}", "--cache", "{model}/config.json"), "config.json cannot be written"),
         (("{model}", "--sts", "{folder}", "--cache", "{tmp}", "--no-cache"), "--cache cannot go with --no-cache"),
         (("{model}", "--sts", "{folder}", "--seeds", "4"), "--seeds has no effect without --probe"),
         (("{model}", "--sts", "{folder}", "--fast"), "--fast has no effect without --transfer"),

@@ -175,6 +175,27 @@ def test_ten_classes_apart_from_each_other_have_not_collapsed(spread):
     assert "dimensional collapse" not in found.verdict and found.classes.agreement > 0.9
 
 
+@pytest.mark.parametrize("classes, spread", [(2, 0.013), (3, 0.013), (5, 0.013), (3, 0.002), (5, 0.002)])
+def test_few_classes_apart_are_what_their_labels_want(classes, spread):
+    """At the corners of a simplex, as supervised losses leave them: without the labels it looks like a collapse."""
+    centred = torch.eye(classes).double() - 1 / classes
+    corners = unit(centred) @ torch.linalg.qr(noise(512, classes, seed=8).double()).Q.T
+    labels = torch.arange(1200) % classes
+    z = corners[labels] + spread * noise(1200, 512).double()
+    found = diagnose(z, labels=labels)
+    assert found.views[0].leading_directions <= classes - 1 and not any(each.grave for each in found.findings)
+    assert any(each.grave and each.name == "dimensional collapse" for each in diagnose(z).findings)
+    shuffled = diagnose(z, labels=labels[torch.randperm(1200, generator=torch.Generator().manual_seed(0))])
+    assert any(each.grave and each.name == "dimensional collapse" for each in shuffled.findings)
+
+
+@pytest.mark.parametrize("dims", [6, 8, 16])
+def test_a_subspace_under_noise_is_worth_a_warning(dims):
+    found = diagnose(flat(dims, count=2000, dim=768, jitter=0.01))
+    (finding,) = (each for each in found.findings if each.name == "few leading directions")
+    assert not finding.grave and f"along {found.views[0].leading_directions} of 768 possible" in finding.evidence
+
+
 def test_one_large_direction_beside_many_is_no_collapse():
     """As in a language model not trained for similarity: a low participation ratio, and yet the rest spreads."""
     z = noise(800, 192) * torch.linspace(1, 0.2, 192)

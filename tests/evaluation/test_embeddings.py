@@ -235,6 +235,9 @@ def test_supplied_embeddings_that_do_not_fit_are_refused(tmp_path: Path) -> None
     path.with_suffix(".jsonl").write_text('"one"\n{"two": 2}\n')
     with pytest.raises(ValueError, match="line 2: needed is a sentence as a JSON string"):
         supplied(path)
+    path.with_suffix(".jsonl").write_text('"one"\n"two"\n', encoding="utf-16")
+    with pytest.raises(ValueError, match=r"mine\.jsonl is not a text in UTF-8"):
+        supplied(path)
     np.save(path, np.array([{}, {}], dtype=object), allow_pickle=True)
     path.with_suffix(".jsonl").write_text('"one"\n"two"\n')
     with pytest.raises(ValueError, match="cannot be read"):

@@ -71,6 +71,14 @@ def test_only_modules_as_published_are_known_by_their_content(folder: Path) -> N
     model = fresh()
     model.encode = lambda texts: np.ones((len(texts), 2))
     assert open_model(model).fingerprint is None
+    for patched in (model := fresh(), model[0]):
+        patched.preprocess = lambda texts, **_: {}
+        assert open_model(model).fingerprint is None
+        del patched.preprocess
+    assert open_model(model).fingerprint == whole
+    model = fresh()
+    next(each for each in model.modules() if isinstance(each, torch.nn.LayerNorm)).eps = 0.5
+    assert open_model(model).fingerprint not in (None, whole)
     model = fresh()
     model[0].register_forward_hook(lambda *_: None)
     assert open_model(model).fingerprint is None
@@ -89,12 +97,13 @@ def test_an_objects_key_follows_its_tokenizer(folder: Path) -> None:
     marks = [open_model(model).fingerprint]
     model.encode(TEXTS)
     assert open_model(model).fingerprint == marks[0]
-    for name, value in (("truncation_side", "left"), ("padding_side", "left"), ("pad_token", "[SEP]")):
+    for name, value in (("truncation_side", "left"), ("padding_side", "left"), ("pad_token", "[SEP]"),
+                        ("model_input_names", ["input_ids"])):  # fmt: skip
         setattr(model.tokenizer, name, value)
         marks.append(open_model(model).fingerprint)
     model.tokenizer.init_kwargs["model_max_length"] = 3
     marks.append(open_model(model).fingerprint)
-    assert None not in marks and len(set(marks)) == 5
+    assert None not in marks and len(set(marks)) == 6
 
 
 def test_an_object_whose_tokenizer_is_not_known_is_not_kept(folder: Path, tmp_path: Path) -> None:
@@ -161,6 +170,16 @@ def test_a_checkpoint_without_all_its_weights_is_refused(folder: Path, pooling: 
         create_text_encoder(str(folder), pooling=pooling)
 
 
+@pytest.mark.parametrize("pooling", [None, "cls", "first-last"])
+def test_weights_that_were_cut_off_are_refused(folder: Path, pooling: str | None) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:3000])
+    with pytest.raises(ValueError, match="could not be loaded"):
+        embed(open_model(folder, pooling=pooling), TEXTS, None)
+    with pytest.raises(ValueError, match="could not be loaded"):
+        create_text_encoder(str(folder), pooling=pooling)
+
+
 def test_a_checkpoint_without_its_pooler_is_whole(folder: Path) -> None:
     before = embed(open_model(folder), TEXTS, None)[0].rows(TEXTS)
     assert lose(folder / "model.safetensors", "pooler.") == ["pooler.dense.bias", "pooler.dense.weight"]
@@ -216,6 +235,22 @@ def test_another_pooling_keeps_the_models_own_limit(folder: Path) -> None:
     for pooling in (None, "cls"):
         with pytest.raises(ValueError, match="max_length is 65, but the model reads at most 64 tokens"):
             open_model(folder, pooling=pooling, max_length=65).about()
+
+
+@pytest.mark.parametrize("include", [True, False])
+def test_another_pooling_keeps_prompts_and_dimensions(folder: Path, include: bool) -> None:
+    """The same pooling asked for by name is the model as it was saved."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu", truncate_dim=4)
+    model.prompts, model.default_prompt_name = {"query": "a pair of "}, "query"
+    model.set_pooling_include_prompt(include)
+    model.save_pretrained(str(folder / "prompted"), create_model_card=False)
+    found = [embed(open_model(folder / "prompted", pooling=pooling), TEXTS, None) for pooling in (None, "mean")]
+    np.testing.assert_allclose(found[0][0].rows(TEXTS), found[1][0].rows(TEXTS), atol=1e-6)
+    assert {(about.prompt, about.truncate_dim, about.dimension) for _, about in found} == {("a pair of ", 4, 4)}
+    plain = embed(open_model(folder, pooling="mean"), TEXTS, None)[0].rows(TEXTS)
+    assert not np.allclose(plain[:, :4], found[1][0].rows(TEXTS), atol=1e-3)
 
 
 def test_robertas_positions_begin_after_its_padding() -> None:

@@ -97,7 +97,8 @@ def diagnose(
 def _check(loaded: Loaded, sample: int, seed: int) -> Diagnosis:
     """With a bar while the rows are read, if somebody watches."""
     columns = TextColumn("reading rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+    screen = console(stderr=True)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         task = bar.add_task("rows", total=None)
         return check(
             loaded.z1, loaded.z2, loaded.labels, sample=sample, seed=seed,
@@ -123,7 +124,9 @@ def _embed(model: str, text: Path, views: str, seed: int) -> Loaded:
     give = _with_dropout if views == "dropout" else _as_encoded
     found = []
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with torch.no_grad(), Progress(*columns, console=console(stderr=True), transient=True) as bar:
+    screen = console(stderr=True)
+    hidden = not screen.is_terminal
+    with torch.no_grad(), Progress(*columns, console=screen, transient=True, disable=hidden) as bar:
         for view in range(1 + (views == "dropout")):
             task = bar.add_task(f"embedding view {view + 1}", total=len(lines))
             parts: list[Any] = []

@@ -68,6 +68,8 @@ def evaluate(
     try:
         if pooling is not None:
             known_name(pooling, POOLINGS, "pooling")
+        if cache is not None:
+            need_folder(cache)
         if sentences is not None:
             answer = _write_sentences(sentences, sts, transfer, _listed(tasks))
         elif probe is not None:

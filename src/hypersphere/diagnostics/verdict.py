@@ -47,6 +47,18 @@ LOW_PARTICIPATION = Threshold(
     "participation ratio, where it is also below an eighth of what is possible; real texts have 4.7 and more, two "
     "points or a circle under noise 1 to 2.5",
 )
+FEW_LEADING = Threshold(
+    "few leading directions",
+    1 / 32,
+    "directions that hold 75 % of the variance as a share of those possible; real texts need a twentieth and more. A "
+    "subspace of 5 to 16 of 768 dimensions under noise of 0.01 does not look like a collapse in any other number",
+)
+CLASSES_APART = Threshold(
+    "classes apart",
+    0.5,
+    "how far neighbours of the row's own class go from chance (0) to always (1), from where on as many leading "
+    "directions as classes less one are what was wanted, not a collapse",
+)
 CONE = Threshold(
     "anisotropic cone",
     0.5,
@@ -137,15 +149,25 @@ def _of_view(view: View, found: Diagnosis) -> Iterator[Finding]:
 
 
 def _of_spread(view: View, found: Diagnosis, possible: int) -> Iterator[Finding]:
-    if _fills_little(view, possible):
+    wanted = _wanted(view, found.classes)
+    if view.effective_rank_centred < FEW_DIMENSIONS.value * possible or (_noisy(view, possible) and not wanted):
         yield Finding(
-            FEW_DIMENSIONS.finding, True, "the rows fill only a few of the dimensions they have.",
+            FEW_DIMENSIONS.finding, not wanted, "the rows fill only a few of the dimensions they have.",
             f"75 % of the variance is along {view.leading_directions} of {possible} possible directions, participation "
             f"ratio {view.participation_ratio:.1f}, centred effective rank {view.effective_rank_centred:.1f} (which a "
             f"little noise in all directions raises), rank {view.rank}.",
             "a lower temperature or a loss that spreads same-view negatives (dhel, kcl, align_uniform) or decorrelates "
             "(vicreg, barlow); a smaller learning rate; or keep only the leading components, since the rest says "
             "nothing. With class labels as targets, as many dimensions as classes are to be expected.",
+        )  # fmt: skip
+    elif view.leading_directions <= FEW_LEADING.value * possible and not wanted:
+        yield Finding(
+            FEW_LEADING.finding, False, "most of what varies is along a few of the dimensions.",
+            f"75 % of the variance is along {view.leading_directions} of {possible} possible directions, participation "
+            f"ratio {view.participation_ratio:.1f}.",
+            "to be expected of an encoder trained to tell one class more than that apart; otherwise it is a subspace "
+            "under noise: keep only the leading components, or train with a loss that spreads same-view "
+            "negatives (dhel, kcl, align_uniform) or decorrelates (vicreg, barlow).",
         )  # fmt: skip
     if view.anisotropy > CONE.value:
         yield Finding(
@@ -166,12 +188,17 @@ def _of_spread(view: View, found: Diagnosis, possible: int) -> Iterator[Finding]
         )  # fmt: skip
 
 
-def _fills_little(view: View, possible: int) -> bool:
-    return (
-        view.effective_rank_centred < FEW_DIMENSIONS.value * possible
-        or view.leading_directions <= min(FEW_DIRECTIONS.value, possible / 8)
-        or view.participation_ratio < min(LOW_PARTICIPATION.value, possible / 8)
-    )
+def _noisy(view: View, possible: int) -> bool:
+    """Whether few dimensions are filled, seen through noise in all of them."""
+    few = view.leading_directions <= min(FEW_DIRECTIONS.value, possible / 8)
+    return few or view.participation_ratio < min(LOW_PARTICIPATION.value, possible / 8)
+
+
+def _wanted(view: View, classes: Classes | None) -> bool:
+    """Whether the labels explain that few directions are used."""
+    if classes is None or not classes.beyond_chance >= CLASSES_APART.value:
+        return False
+    return view.leading_directions <= classes.classes - 1
 
 
 def _rank_one(view: View) -> Finding:

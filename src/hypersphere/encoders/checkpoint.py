@@ -49,12 +49,31 @@ def module_folders(folder: Path) -> list[Path]:
 
 def own_length(folder: Path) -> int | None:
     """The longest input in tokens that the folder itself states (``sentence_bert_config.json``)."""
-    path = module_folders(folder)[0] / "sentence_bert_config.json"
-    try:
-        stated = json.loads(path.read_text(encoding="utf-8")).get("max_seq_length") if path.is_file() else None
-    except (ValueError, AttributeError):
-        raise ValueError(f"{path} is damaged: it is no JSON object.") from None
+    stated = _object(module_folders(folder)[0] / "sentence_bert_config.json").get("max_seq_length")
     return stated if isinstance(stated, int) else None
+
+
+def own_settings(folder: Path) -> dict[str, Any]:
+    """What a sentence-transformers model does to every text and embedding whatever its modules are: prompts, and how
+    many dimensions it keeps."""
+    stated = _object(folder / "config_sentence_transformers.json")
+    return {name: stated[name] for name in ("prompts", "default_prompt_name", "truncate_dim") if stated.get(name)}
+
+
+def pools_prompt(folder: Path) -> bool:
+    """Whether the folder's own pooling counts the prompt's tokens, as it does unless it says otherwise."""
+    return all(_object(place / "config.json").get("include_prompt", True) for place in module_folders(folder)[1:])
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """What a file of settings says; nothing if there is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged: it is no JSON object.")
+    return found
 
 
 def refuse_pickles(folder: Path) -> None:
@@ -71,14 +90,14 @@ def refuse_pickles(folder: Path) -> None:
 
 def open_sentence_model(folder: Path, kind: Any = None, max_length: int | None = None) -> Any:
     """The sentence-transformers model in ``folder`` (an object of ``kind``), with all its weights."""
-    library = need("sentence_transformers", "text", "A model folder")
+    library, safetensors = (need(each, "text", "A model folder") for each in ("sentence_transformers", "safetensors"))
     refuse_pickles(folder)
     try:
         with quietly():
             model = (kind or library.SentenceTransformer)(
                 str(folder), local_files_only=True, trust_remote_code=False, model_kwargs=dict(SAFELY)
             )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, safetensors.SafetensorError) as error:
         raise ValueError(f"The model {folder} could not be loaded: {str(error).strip().splitlines()[0]}") from None
     for module, place in zip(model, module_folders(folder), strict=False):
         check_weights(module, place)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer, WeightedLayerPooling
 from torch import Tensor, nn
@@ -19,6 +20,8 @@ from hypersphere.encoders.checkpoint import (
     module_folders,
     open_sentence_model,
     own_length,
+    own_settings,
+    pools_prompt,
     quietly,
     refuse_pickles,
     set_length,
@@ -81,7 +84,7 @@ def create_text_encoder(
             model: SentenceEncoder = open_sentence_model(folder, SentenceEncoder, max_length)
         else:
             model = _pooled(folder, pooling, max_length)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(f"the encoder {name} could not be loaded: {str(error).strip().splitlines()[0]}") from None
     if head:
         width = int(model.get_embedding_dimension() or 0)
@@ -112,7 +115,10 @@ def _pooled(folder: Path, pooling: str, max_length: int | None) -> SentenceEncod
             config_kwargs={**own, **layers},
         )
     check_weights(transformer, home)
-    model = SentenceEncoder(modules=_modules(transformer, pooling))
+    model = SentenceEncoder(modules=_modules(transformer, pooling), **own_settings(folder))
+    for module in model:
+        if isinstance(module, Pooling):
+            module.include_prompt = pools_prompt(folder)
     set_length(model, max_length)
     return model
 

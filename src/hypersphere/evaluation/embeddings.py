@@ -224,7 +224,11 @@ def write_sentences(path: str | Path, texts: Sequence[str]) -> int:
 
 def read_sentences(path: Path) -> list[str]:
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not a text in UTF-8.") from None
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:

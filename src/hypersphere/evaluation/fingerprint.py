@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
-FORMAT = "3"  # of what the cache keeps and how it is computed: a new one makes all that was kept before unknown
+FORMAT = "4"  # of what the cache keeps and how it is computed: a new one makes all that was kept before unknown
 _OF_A_MODEL = (".json", ".safetensors", ".txt", ".model")  # files that decide what a folder computes
 # Ends of a tokenizer's settings that say where it was read, not what it does.
 _OF_THE_DISK = ("_file", "name_or_path", "is_local", "files_only")
+_REPLACEABLE = {"encode", "forward", "preprocess", "tokenize"}  # methods that decide what comes out
 _NOT_READ = ("onnx", "openvino", "checkpoint-")
 
 
@@ -43,7 +44,7 @@ def _is_published(model: torch.nn.Module) -> bool:
     known = ("sentence_transformers", "hypersphere", "transformers", "torch")
     return all(
         type(module).__module__.partition(".")[0] in known
-        and not {"encode", "forward"} & set(vars(module))  # put in the place of the class's own
+        and not _REPLACEABLE & set(vars(module))  # put in the place of the class's own
         and not (module._forward_hooks or module._forward_pre_hooks)
         for module in model.modules()
     )
@@ -57,7 +58,7 @@ def _content(model: torch.nn.Module) -> Iterator[str | bytes]:
         yield str(getattr(model, name, None))
     module: Any
     for module in model.modules():
-        yield f"{type(module).__module__}.{type(module).__qualname__}"
+        yield f"{type(module).__module__}.{type(module).__qualname__}({module.extra_repr()})"
         if hasattr(module, "get_config_dict"):
             yield json.dumps(module.get_config_dict(), sort_keys=True, default=str)
         if hasattr(module, "auto_model"):
@@ -74,7 +75,8 @@ def _of_tokenizer(tokenizer: Any) -> Iterator[str]:
     settings = {name: value for name, value in tokenizer.init_kwargs.items() if not name.endswith(_OF_THE_DISK)}
     for name in ("truncation", "padding"):  # what the last call asked for; every call sets them anew
         rules.pop(name, None)
-    for name in ("truncation_side", "padding_side", "special_tokens_map", "split_special_tokens"):
+    for name in ("truncation_side", "padding_side", "special_tokens_map", "split_special_tokens",
+                 "model_input_names"):  # fmt: skip
         settings[name] = getattr(tokenizer, name, None)
     yield json.dumps([rules, settings], sort_keys=True, default=str)
 

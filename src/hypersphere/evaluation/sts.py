@@ -10,7 +10,9 @@ import numpy as np
 from hypersphere.data.sts import ScoredPairs
 
 SETTINGS = ("all", "mean", "wmean")
-DIGITS = 10  # of a cosine; those after it are rounding, which must not order pairs that are equally similar
+# Digits of a cosine. Those after it are rounding, which must not order pairs that are equally similar; rows so close
+# that 1 - cos is below about 1e-9 lose some of their order with it.
+DIGITS = 10
 Encode = Callable[[list[str]], Any]
 
 
