@@ -6,6 +6,8 @@ import json
 import math
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,7 @@ def test_a_setting_of_the_objective_that_was_not_written_is_kept_too(trained: Pa
         ({**same, "reduction": "sum"}, "objective.reduction=mean, now it is sum"),
         ({"name": "ntxent"}, "objective.temperature=0.2, now it is 0.5"),
         ({"name": "infonce", "temperature": 0.2}, "objective.name=ntxent, now it is infonce"),
+        ({**same, "learnable": True}, "objective.learnable=False, now it is True"),
     ):
         with pytest.raises(NotPreparedError, match=sentence):
             continued(trained, copied.parent, objective=other)
@@ -77,6 +80,9 @@ def test_settings_of_an_objective_inside_another_are_kept_too() -> None:
     _same(resolved("ntxent"), resolved({"name": "ntxent", "temperature": 0.5}))
     with pytest.raises(ValueError, match=r"objective.base.temperature=0.5, now it is 0.9"):
         _same(resolved("ntxent"), resolved({"name": "ntxent", "temperature": 0.9}))
+    learned = [resolved({"name": "ntxent", "temperature": value, "learnable": True}) for value in (0.1, 0.7)]
+    with pytest.raises(ValueError, match=r"objective.base.temperature=0.1, now it is 0.7;"):
+        _same(*learned)
 
 
 def test_a_run_is_not_continued_on_other_data(tmp_path: Path) -> None:
@@ -200,6 +206,24 @@ def test_weights_reach_the_disk_before_their_name_does(tmp_path: Path, monkeypat
     monkeypatch.setattr(os, "fsync", lambda handle: (synced.append((tmp_path / "w").exists()), real(handle))[1])
     save_weights(torch.nn.Linear(2, 2), tmp_path / "w")
     assert synced == [False] and (tmp_path / "w").exists()
+
+
+PEAK = """
+import resource, sys, torch
+from pathlib import Path
+from hypersphere.training.trainer import save_weights
+save_weights(torch.nn.Linear(2, 2), Path(sys.argv[1]))
+module = torch.nn.Linear(4096, 4096)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+save_weights(module, Path(sys.argv[1]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_weights_are_written_without_a_copy_of_the_file_in_memory(tmp_path: Path) -> None:
+    """67 MB of weights: they are cloned, since two names may share memory, and no more."""
+    said = subprocess.run([sys.executable, "-c", PEAK, str(tmp_path / "w")], capture_output=True, text=True, check=True)
+    assert 1000 * int(said.stdout.split()[-1]) < 1.5 * 4096 * 4097 * 4
 
 
 # --- scores that are no numbers

@@ -71,8 +71,8 @@ def check_content(folder: Path, content: Content | None) -> None:
     before = json.loads((folder / "environment.json").read_text()).get("data")
     if before is None or content is None or before == asdict(content):
         return
-    if before["rows"] != content.rows:
-        change = f"had {before['rows']} rows when the run was started, now it has {content.rows}"
+    if before.get("rows") != content.rows:
+        change = f"had {before.get('rows')} rows when the run was started, now it has {content.rows}"
     else:
         change = f"has other rows than when the run was started, {content.rows} as then"
     raise ValueError(f"the data {change}; a resumed run keeps its data")
@@ -114,12 +114,12 @@ def _resolved(recipe: Recipe) -> dict[str, Any]:
 
 def _settings(objective: Objective) -> dict[str, Any]:
     found: dict[str, Any] = {"name": objective.name}
-    for name in objective.settings():
+    for name in sorted(objective.settings(), key=lambda name: name != "learnable"):  # which makes numbers parameters
         value = getattr(objective, name)
         if isinstance(value, Objective):
             found[name] = _settings(value)
         else:
-            found[name] = value.tolist() if isinstance(value, torch.Tensor) else value
+            found[name] = float(f"{value.item():.6g}") if isinstance(value, torch.Tensor) else value
     return found
 
 

@@ -26,6 +26,7 @@ Share = Annotated[Number, Field(ge=0, lt=1)]
 Count = Annotated[Integer, Field(ge=1)]
 Several = Annotated[Integer, Field(ge=2)]
 Whole = Annotated[Integer, Field(ge=0)]
+Passes = Annotated[Number, Field(gt=0, le=1e6)]
 Seed = Annotated[Integer, Field(ge=0, le=2**32 - 1)]  # numpy's random generator takes no larger one
 
 
@@ -148,7 +149,7 @@ class Recipe(Part):
     optimizer: Optimizer = Optimizer()
     schedule: Schedule = Schedule()
     batch: Batch = Batch()
-    epochs: Positive | None = Field(None, description="passes over the data (or give steps)")
+    epochs: Passes | None = Field(None, description="passes over the data (or give steps)")
     steps: Count | None = Field(None, description="optimiser steps (or give epochs)")
     seed: Seed = 42
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from hypersphere.report import write_whole
 from hypersphere.training import checkpoints
@@ -49,6 +50,7 @@ def train(recipe: Recipe, *, resume: bool = False, say: Callable[[str], None] = 
     say = say if leader else _quiet
     start = time.monotonic()
     with ExitStack() as held:
+        held.enter_context(_own_group())
         try:
             held.enter_context(claimed(folder, recipe, resume, leader))
             task, checkpoint = _prepare(recipe, folder, resume, say)
@@ -62,6 +64,18 @@ def train(recipe: Recipe, *, resume: bool = False, say: Callable[[str], None] = 
         if leader:
             results |= _finish(task, evaluation, recipe, folder, round(time.monotonic() - start, 1), say)
     return Finished(folder, results)
+
+
+@contextmanager
+def _own_group() -> Iterator[None]:
+    """Leaves the group of processes that was entered inside: one that ends without it may be aborted on its way out,
+    and the first, which then still evaluates and saves, with it."""
+    before = dist.is_available() and dist.is_initialized()
+    try:
+        yield
+    finally:
+        if not before and dist.is_available() and dist.is_initialized():
+            dist.destroy_process_group()
 
 
 def _prepare(recipe: Recipe, folder: Path, resume: bool, say: Callable[[str], None]) -> tuple[Any, Path | None]:
@@ -83,7 +97,7 @@ def _prepare(recipe: Recipe, folder: Path, resume: bool, say: Callable[[str], No
     _try_out(task)
     if resume:
         check_content(folder, task.content)
-    set_seed(recipe.seed + int(os.environ.get("RANK", "0")))  # every process draws its own views
+    set_seed((recipe.seed + int(os.environ.get("RANK", "0"))) % 2**32)  # every process draws its own views
     if not resume:
         return task, None
     found, said = checkpoints.newest_whole(folder / "checkpoints")

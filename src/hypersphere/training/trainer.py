@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 import torch.distributed as dist
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
@@ -190,7 +190,7 @@ class ObjectiveTraining(_Base):
 def save_weights(module: nn.Module, path: Path) -> None:
     """A module's parameters and buffers as safetensors; appears complete or not at all."""
     state = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
-    write_whole(path, save(state))
+    write_whole(path, lambda place: save_file(state, place))
 
 
 def _listed(rows: Tensor) -> str:
