@@ -317,6 +317,6 @@ def test_too_few_measurements_are_said_in_words() -> None:
     assert shortage([whole, whole, whole]) == shortage([]) == []
     assert shortage([whole])[0].startswith("No verdict on the run: it was measured once, and a verdict takes 3")
     point = {"positive_absolute": 1.0, "negative_absolute": 1.0, "effective_rank": 1.0}
-    fused = [record(0), record(10, **point), record(20, brief=True, **point)]
+    fused = [record(0, **point), record(10, **point)]
     assert [verdict.name for verdict in judge(fused)] == ["over-fusion"] and shortage(fused) == []
     assert shortage([whole, brief, brief, whole])[0].startswith("No verdict on dissipation: it was measured 2 times")

@@ -148,9 +148,11 @@ def shortage(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> 
     """Which verdicts a run cannot have had for want of measurements, in a sentence."""
     run, needed = History(history), thresholds.settled
     seen, whole = len(run.training or run.held_out), len(run.whole)
-    if not seen or whole >= needed or judge(history, thresholds):
+    if not seen or whole >= needed:
         return []
     what, count = ("dissipation", whole) if seen >= needed else ("the run", seen)
+    if seen < needed and judge(history, thresholds):  # some verdicts take fewer
+        return []
     times = "once" if count == 1 else f"{count} times"
     return [
         f"No verdict on {what}: it was measured {times}, and a verdict takes {needed} measurements in a row; more "
