@@ -31,26 +31,26 @@ FEW_DIMENSIONS = Threshold(
 )
 # Noise in all directions raises the effective rank far above the dimensions that carry the rows: a circle in 768
 # dimensions with noise of 0.01 has 433. Two numbers see through it. Measured with 75 %: points, circles and spheres of
-# up to 3 dimensions under noise need 1 to 3 directions; real texts under all-MiniLM-L6-v2 and a plain DistilBERT
-# 11 and more (60 lines of one subject; 18 with 300 lines, 111 with Wikipedia); ten separate classes 6 and more.
+# up to 3 dimensions under noise need 1 to 3 directions; real texts 7 and more (60 lines of Wikipedia under a plain
+# DistilBERT; 20 with 300 lines, 34 with 2,000; under all-MiniLM-L6-v2 22, 59 and 98); ten separate classes 6 and more.
 FEW_DIRECTIONS = Threshold(
     "dimensional collapse",
     4,
     "directions, or fewer, that hold 75 % of the variance, and no more than an eighth of those possible; real texts "
-    "need 11 and more, ten separate classes 6, a circle under noise 2",
+    "need 7 and more, ten separate classes 6, a circle under noise 2",
 )
-# A higher bound would accuse DistilBERT: one large direction (about the length of a text) leaves it 4.7 to 5.8 on
-# Wikipedia, though the others spread.
+# A higher bound would accuse DistilBERT: one large direction (about the length of a text) leaves it 3.2 on 60
+# lines of Wikipedia and 5.7 on 2,000, though the others spread.
 LOW_PARTICIPATION = Threshold(
     "dimensional collapse",
     3.0,
-    "participation ratio, where it is also below an eighth of what is possible; real texts have 4.7 and more, two "
+    "participation ratio, where it is also below an eighth of what is possible; real texts have 3.2 and more, two "
     "points or a circle under noise 1 to 2.5",
 )
 FEW_LEADING = Threshold(
     "few leading directions",
     1 / 32,
-    "directions that hold 75 % of the variance as a share of those possible; real texts need a twentieth and more. A "
+    "directions that hold 75 % of the variance as a share of those possible; real texts need 1/23 and more (34 of 768). A "
     "subspace of 5 to 16 of 768 dimensions under noise of 0.01 does not look like a collapse in any other number",
 )
 CLASSES_APART = Threshold(
