@@ -50,8 +50,8 @@ LOW_PARTICIPATION = Threshold(
 FEW_LEADING = Threshold(
     "few leading directions",
     1 / 32,
-    "directions that hold 75 % of the variance as a share of those possible; real texts need 1/23 and more (34 of 768). A "
-    "subspace of 5 to 16 of 768 dimensions under noise of 0.01 does not look like a collapse in any other number",
+    "directions that hold 75 % of the variance as a share of those possible; real texts need 1/23 and more (34 of "
+    "768). A subspace of 5 to 16 of 768 dimensions under noise of 0.01 looks like a collapse in no other number",
 )
 CLASSES_APART = Threshold(
     "classes apart",
