@@ -196,6 +196,13 @@ def test_a_subspace_under_noise_is_worth_a_warning(dims):
     assert not finding.grave and f"along {found.views[0].leading_directions} of 768 possible" in finding.evidence
 
 
+def test_more_directions_than_classes_are_not_explained_by_them():
+    z = flat(6, count=2000, dim=768, jitter=0.01)
+    turned = torch.linalg.qr(noise(768, 6, seed=3)).Q
+    found = diagnose(z, labels=(z @ turned[:, 0] > 0).long())
+    assert found.classes.beyond_chance > 0.5 and found.verdict == "few leading directions"
+
+
 def test_one_large_direction_beside_many_is_no_collapse():
     """As in a language model not trained for similarity: a low participation ratio, and yet the rest spreads."""
     z = noise(800, 192) * torch.linspace(1, 0.2, 192)

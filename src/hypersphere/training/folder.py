@@ -114,12 +114,13 @@ def _resolved(recipe: Recipe) -> dict[str, Any]:
 
 def _settings(objective: Objective) -> dict[str, Any]:
     found: dict[str, Any] = {"name": objective.name}
-    for name in sorted(objective.settings(), key=lambda name: name != "learnable"):  # which makes numbers parameters
+    for name in objective.settings():
         value = getattr(objective, name)
         if isinstance(value, Objective):
             found[name] = _settings(value)
         else:
-            found[name] = float(f"{value.item():.6g}") if isinstance(value, torch.Tensor) else value
+            learned = isinstance(value, torch.Tensor)  # in float32
+            found[name] = float(f"{value.item():.6g}") if learned else value
     return found
 
 
