@@ -31,7 +31,7 @@ SOURCES = {
 QUANTITIES = (
     ("knn", "nearest-neighbour accuracy (%)"),
     ("effective_rank", "effective rank"),
-    ("gap", "gap to negatives d"),
+    ("gap", "gap to negatives (higher: apart)"),
     ("alignment", "alignment (lower: closer)"),
     ("uniformity", "uniformity (lower: more even)"),
     ("with_gradient", "share of anchors with gradient"),
