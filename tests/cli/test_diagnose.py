@@ -23,7 +23,7 @@ def run(*words):
 def refused(answer, sentence):
     assert answer.exit_code == 2
     assert sentence.lower() in answer.stderr.lower()
-    assert len(answer.stderr.strip().splitlines()) == 1
+    assert len(answer.stderr.splitlines()) == 1
 
 
 @pytest.fixture

@@ -69,6 +69,8 @@ def test_cloa_takes_the_labels_of_the_batch_and_says_what_its_anchors_add(views,
     assert cloa["numbers"]["not explained by similarities"] > 0.1 > base["numbers"]["not explained by similarities"]
     assert "not rotation-invariant" in cloa["verdict"] and "from positives and negatives" in cloa["verdict"]
     _refused(run("dissect", "cloa", "--embeddings", views), "put an array 'labels'")
+    around = "base={'name': 'cloa', 'num_classes': 3, 'dim': 6}"
+    _refused(run("dissect", "mixup", around, "--embeddings", views), "put an array 'labels'")
     np.savez(labelled, **both, labels=np.linspace(0, 1, 12))
     _refused(run("dissect", "cloa", "--embeddings", labelled), "12 whole numbers")
     np.savez(labelled, **both, labels=np.arange(12))

@@ -98,6 +98,11 @@ def test_a_run_is_not_continued_on_other_data(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match="other rows than when the run was started, 64 as then"):
         train(parse_recipe(tree), resume=True, say=quiet)
     path = tmp_path / "run" / "environment.json"
+    whole = path.read_text()
+    path.write_text(json.dumps({**json.loads(whole), "data": {}}))
+    with pytest.raises(NotPreparedError, match=r"environment\.json is damaged: it does not say which data"):
+        train(parse_recipe(tree), resume=True, say=quiet)
+    path.write_text(whole)
     environment = json.loads(path.read_text())
     del environment["data"]  # a folder of an older version does not say
     path.write_text(json.dumps(environment))

@@ -58,6 +58,7 @@ def test_recipes_of_the_modified_losses_have_the_published_settings(name: str, o
         ("encodr.name=x", "no key encodr; did you mean encoder?"),
         ("optimizer.lr=-1", "optimizer.lr is -1: input should be greater than 0"),
         ("optimizer.lr=fast", "optimizer.lr is 'fast'"),
+        ("epochs=1e308", "epochs is 1e+308: input should be less than or equal to 1000000"),
         ("schedule.warmup=1.5", "schedule.warmup is 1.5: input should be less than 1"),
         ("head.kind=deep", "head.kind is 'deep': input should be 'none', 'linear-tanh'"),
         ("batch=1", "batch.size is 1: input should be greater than or equal to 2"),

@@ -71,8 +71,10 @@ def check_content(folder: Path, content: Content | None) -> None:
     before = json.loads((folder / "environment.json").read_text()).get("data")
     if before is None or content is None or before == asdict(content):
         return
-    if before.get("rows") != content.rows:
-        change = f"had {before.get('rows')} rows when the run was started, now it has {content.rows}"
+    if not isinstance(before, dict) or "rows" not in before:
+        raise ValueError(f"{folder / 'environment.json'} is damaged: it does not say which data the run had")
+    if before["rows"] != content.rows:
+        change = f"had {before['rows']} rows when the run was started, now it has {content.rows}"
     else:
         change = f"has other rows than when the run was started, {content.rows} as then"
     raise ValueError(f"the data {change}; a resumed run keeps its data")
