@@ -50,7 +50,7 @@ class Anatomy:
     @property
     def moving(self) -> Tensor:
         """(N,) True where an anchor receives any gradient from its similarities."""
-        size = self.coefficients.columns.abs().sum(dim=1) + self.coefficients.positive.abs()
+        size = self.coefficients.size
         return size > 1e-9 * size.max().clamp_min(1e-300)
 
     @property
@@ -205,9 +205,8 @@ class Anatomy:
 
     def _stands(self, numbers: dict[str, float]) -> bool:
         """Whether neither part of the gradient has a tangential direction, but for rounding."""
-        size = self.coefficients.columns.abs().sum(dim=1) + self.coefficients.positive.abs()
         lengths = (numbers[f"length of the {part} part"] for part in ("alignment", "uniformity"))
-        return all(length < 1e-9 * float(size.mean()) for length in lengths)
+        return all(length < 1e-9 * float(self.coefficients.size.mean()) for length in lengths)
 
     def _life(self, numbers: dict[str, float]) -> str:
         """How many anchors still receive gradient."""

@@ -63,6 +63,11 @@ class Coefficients:
         """(N,) of all positives together."""
         return self.positive + self.relative.sum(dim=1)
 
+    @property
+    def size(self) -> Tensor:
+        """(N,) of all coefficients of an anchor together, whatever their signs."""
+        return self.columns.abs().sum(dim=1) + self.positive.abs()
+
     def of_anchors(self, counts: Tensor) -> Coefficients:
         """The same, 0 for anchors that do not count (N,)."""
         lines = counts.unsqueeze(1)

@@ -94,11 +94,7 @@ def dissect(
             whole = of_objective(loss, h, other, labels, extra, scope, without_positive=True).negative.sum(dim=1)
             far = "similarity sent to -∞"
         else:
-            some = list(range(min(len(h), most_anchors)))
-            whole = h.new_full((len(h),), math.nan)
-            whole[: len(some)] = undissipated(_callable(inner, labels), views, found, some)
-            first = f" (of the first {most_anchors} anchors)" if len(h) > most_anchors else ""
-            far = f"at the antipode{first}, 1 where it plays no part"
+            whole, far = _at_the_antipode(_callable(inner, labels), views, found, most_anchors)
         method = "coefficients from autograd with a private coordinate for every row", far
     said = f"{method[0]}, scope {scope}; dissipation = sum of an anchor's negative coefficients over the same with its "
     invariant = _rotation_invariant(call, views)
@@ -157,6 +153,16 @@ def _by_autograd(call: Loss, views: Views, relatives: Tensor | None) -> Coeffici
             f"the loss works on the rows as they are but not on longer ones, so it is tied to their "
             f"{views[0].shape[1]} dimensions and no function of inner products ({str(error).splitlines()[0]})"
         ) from error
+
+
+def _at_the_antipode(call: Loss, views: Views, found: Coefficients, most: int) -> tuple[Tensor, str]:
+    """Sums (N,) of the negatives' coefficients without dissipation, NaN beyond so many anchors; and how, in words."""
+    size = len(views[0])
+    some = list(range(min(size, most)))
+    whole = views[0].new_full((size,), math.nan)
+    whole[: len(some)] = undissipated(call, views, found, some)
+    first = f" (of the first {most} anchors)" if size > most else ""
+    return whole, f"at the antipode{first}, 1 where it plays no part"
 
 
 def _left_over(call: Loss, found: Coefficients, views: Views, shared: bool) -> tuple[Coefficients, Tensor]:
