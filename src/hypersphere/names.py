@@ -5,12 +5,24 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST = 100  # characters of what may be a mistyped name
+
 
 def nearest(given: object, known: Iterable[str], alike: float = 0.6) -> str | None:
     """The known name most like the given one, whatever their case; None if none is as much alike as asked (0 to 1)."""
+    return next(iter(nearest_names(given, known, most=1, alike=alike)), None)
+
+
+def nearest_names(given: object, known: Iterable[str], most: int = 3, alike: float = 0.6) -> list[str]:
+    """As ``nearest``, the nearest first and up to ``most`` of them.
+
+    >>> nearest_names("mh", ["mhe", "mhs", "infonce"])
+    ['mhs', 'mhe']
+    """
+    if len(str(given)) > LONGEST:  # comparing takes time with the square of the length
+        return []
     by_lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(str(given).lower(), by_lower, n=1, cutoff=alike)
-    return by_lower[near[0]] if near else None
+    return [by_lower[near] for near in difflib.get_close_matches(str(given).lower(), by_lower, n=most, cutoff=alike)]
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hypersphere.report import markdown_table, write_whole
+from hypersphere.report.files import Content, is_stream, remove_unfinished
 
 
 def test_a_file_is_replaced_and_its_folders_are_made(tmp_path: Path) -> None:
@@ -42,6 +43,47 @@ def test_another_may_write_it(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="disk full"):
         write_whole(path, half)
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_and_what_it_leads_to_keeps_its_permissions(tmp_path: Path) -> None:
+    real, link = tmp_path / "folder" / "real.md", tmp_path / "link.md"
+    link.symlink_to(real)
+    write_whole(link, "first")
+    assert link.is_symlink() and real.read_text() == "first"
+    real.chmod(0o600)
+    write_whole(link, "second")
+    assert link.is_symlink() and real.read_text() == "second" and real.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "ring").symlink_to(tmp_path / "ring")
+    with pytest.raises(OSError, match="symbolic links"):
+        write_whole(tmp_path / "ring", "text")
+    assert (tmp_path / "ring").is_symlink()
+
+
+@pytest.mark.parametrize("content", ["text", b"text", lambda place: place.write_text("text")], ids=str)
+def test_a_fifo_is_written_into(tmp_path: Path, content: Content) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(path, content)
+    assert os.read(reader, 100) == b"text" and is_stream(path) and path.is_fifo()
+    os.close(reader)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_goes_to_a_descriptor_follows_what_was_written_there(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w+b", buffering=0) as file:
+        file.write(b"before, ")
+        write_whole(Path(f"/dev/fd/{file.fileno()}"), "page, ")
+        file.write(b"after")
+    assert (tmp_path / "log").read_bytes() == b"before, page, after"
+
+
+def test_only_what_was_not_finished_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".notes.markdown").write_text("mine")
+    (tmp_path / "inner" / ".k3j8_a0z.unfinished").mkdir(parents=True)
+    (tmp_path / "inner" / ".k3j8_a0z.unfinished" / "report.md").write_text("ha")
+    remove_unfinished(tmp_path)
+    assert {path.name for path in tmp_path.rglob("*")} == {".notes.markdown", "inner"}
 
 
 def test_a_table_row_of_the_wrong_length_is_refused() -> None:

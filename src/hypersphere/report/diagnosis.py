@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypersphere.diagnostics import Diagnosis, verdict
-from hypersphere.diagnostics.diagnosis import NORMALISED, shown
+from hypersphere.diagnostics.diagnosis import NORMALISED, QUESTION, shown
 from hypersphere.report.page import Box, page, paragraph, pictures, section, table
 
 CAPTIONS = {
@@ -27,18 +27,20 @@ CAPTIONS = {
 }
 
 
-def diagnosis_page(diagnosis: Diagnosis, source: str) -> str:
-    """One self-contained HTML page; needs matplotlib."""
+def diagnosis_page(diagnosis: Diagnosis, source: str, note: str = "") -> str:
+    """One self-contained HTML page; needs matplotlib. ``note``: what is to be known of the source, if anything."""
     from hypersphere.figures.diagnosis import plots
 
-    drawn = [(figure, *CAPTIONS[name]) for name, figure in plots(diagnosis).items()]
+    drawn = [(figure, *CAPTIONS[name]) for name, figure in plots(diagnosis, source).items()]
     two = len(diagnosis.views) > 1
     about = f"{diagnosis.rows:,} rows of {diagnosis.dims} dimensions" + (", in two views." if two else ".")
     return page(
         f"Check-up of {source}",
         about,
         [
-            section("Verdict", *(box.html() for box in _boxes(diagnosis))),
+            *([paragraph(note)] if note else []),
+            section(QUESTION, *(box.html() for box in _boxes(diagnosis))),
+            *_rows(diagnosis),
             section("Pictures", pictures(drawn)),
             section("Numbers", _numbers(diagnosis), paragraph(NORMALISED, soft=True),
                     paragraph(str(diagnosis.sampling), soft=True)),
@@ -49,8 +51,14 @@ def diagnosis_page(diagnosis: Diagnosis, source: str) -> str:
 
 
 def _boxes(diagnosis: Diagnosis) -> list[Box]:
+    words = [sentence(diagnosis.reason)]
     if diagnosis.healthy:
-        return [Box("good", "Healthy", ["None of the checks below found anything."])]
+        words.append("None of the other checks below found anything.")
+    answer = Box("bad", "Yes", words) if diagnosis.collapsed else Box("good", "No", words)
+    return [answer, *_findings(diagnosis)]
+
+
+def _findings(diagnosis: Diagnosis) -> list[Box]:
     return [
         Box(
             "bad" if finding.grave else "warn",
@@ -59,6 +67,16 @@ def _boxes(diagnosis: Diagnosis) -> list[Box]:
         )
         for finding in diagnosis.findings
     ]
+
+
+def _rows(diagnosis: Diagnosis) -> list[str]:
+    """Hubs and copies by name, if there are any."""
+    found = [list(each) for each in diagnosis.rows_to_look_at()]
+    texts = any(row[-1] for row in found)
+    header = ["what", "which", "text"] if texts else ["what", "which"]
+    if not found:
+        return []
+    return [section("Rows to look at, counted from 0", table(header, [row[: len(header)] for row in found]))]
 
 
 def _numbers(diagnosis: Diagnosis) -> str:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypersphere.messages import printable
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -103,7 +105,7 @@ def pictures(figures: Iterable[tuple[Figure, str, str]]) -> str:
 
 
 def escape(words: str) -> str:
-    return html.escape(words, quote=True)
+    return html.escape(printable(words), quote=True)
 
 
 def _svg(figure: Figure, title: str, place: int) -> str:
