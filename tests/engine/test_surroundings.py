@@ -29,6 +29,27 @@ def test_checkpoints_recompute_a_streamed_objective(name: str) -> None:
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-13)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at it, and hides the warning itself
+@pytest.mark.parametrize("name", ["infonce", "hyperbolic"])
+def test_a_compiled_step_breaks_its_graph_once(name: str) -> None:
+    import torch._dynamo
+
+    objective, encoder = hs.create_objective(name).double(), torch.nn.Linear(5, 3).double()
+    z1, z2 = views(6, 5)
+
+    def step(a: Tensor, b: Tensor) -> Tensor:
+        value: Tensor = objective(encoder(a), encoder(b))
+        return 2 * value
+
+    for context in (hs.dense, lambda: hs.streaming(4)):
+        with context():
+            expected = torch.autograd.grad(step(z1, z2), encoder.weight)[0]
+            torch._dynamo.reset()
+            assert torch._dynamo.explain(step)(z1, z2).graph_break_count <= 1  # type: ignore[no-untyped-call]
+            compiled = torch.compile(step, backend="eager")
+            torch.testing.assert_close(torch.autograd.grad(compiled(z1, z2), encoder.weight)[0], expected)
+
+
 class DifferentiatesInside(PairwiseObjective):
     """Weighs by gradients of its own, once with and once without a graph."""
 

@@ -26,6 +26,12 @@ def test_rows_of_any_size_have_length_one_and_keep_their_direction(seed: int, po
     torch.testing.assert_close(h, unit(z), rtol=1e-5, atol=1e-6)
 
 
+def test_a_float16_row_has_a_direction_from_its_smallest_normal_number_on() -> None:
+    z = torch.tensor([[6.2e-5, 0.0], [6.0e-5, 0.0], [6e-8, 1e-4]], dtype=torch.float16)
+    torch.testing.assert_close(unit(z), torch.tensor([[1.0, 0.0], [0.0, 0.0], [6e-4, 1.0]]), rtol=1e-2, atol=1e-6)
+    assert unit(z.bfloat16()).norm(dim=1).min() > 0.99  # whose exponents are those of float32
+
+
 @settings(deadline=None)
 @given(st.integers(0, 1000), st.lists(st.integers(-25, 25), min_size=4, max_size=4))
 def test_the_gradient_is_tangent_and_shrinks_with_the_norm(seed: int, powers: list[int]) -> None:

@@ -19,8 +19,7 @@ EYE = torch.eye(4)
     [
         ((EYE, EYE[:3]), {}, r"views differ in shape: z1 \(4, 4\), z2 \(3, 4\)"),
         ((EYE[0], EYE[0]), {}, r"z1 must be a matrix, one embedding per row, not of shape \(4,\)"),
-        ((EYE[:1], EYE[:1]), {}, "at least two instances to have negatives; this one has 1"),
-        ((EYE[:0], EYE[:0]), {}, "at least two instances to have negatives; this one has 0"),
+        ((EYE[:0], EYE[:0]), {}, "needs a batch of at least one instance; this one has 0"),
         ((EYE[:, :0], EYE[:, :0]), {}, "z1 must be a matrix"),
         ((EYE.int(), EYE.int()), {}, "z1 must hold floating point numbers, not torch.int32"),
         (([[1.0]], EYE), {}, "z1 must be a tensor, not list"),
@@ -102,6 +101,10 @@ def test_state_is_saved_and_loaded() -> None:
     fresh = hs.create_objective("siglip")
     fresh.load_state_dict(learned.state_dict())
     assert fresh.temperature.item() == pytest.approx(0.3)
+    scalars = {name: value.reshape(()) for name, value in hs.create_objective("siglip", bias=-7.0).state_dict().items()}
+    fresh.load_state_dict(scalars)  # as they were before parameters had a dimension
+    assert fresh.bias.item() == -7 and fresh.temperature.shape == ()
+    assert {tuple(parameter.shape) for parameter in fresh.parameters()} == {(1,)}
 
 
 @pytest.mark.parametrize(("name", "params"), **cases.named(cases.ALL))
@@ -110,6 +113,20 @@ def test_degenerate_rows_are_survived_densely_and_streaming(name: str, params: d
     hs.testing.assert_survives(objective)
     with hs.streaming(2):
         hs.testing.assert_survives(objective)
+
+
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.ALL))
+def test_float16_rows_without_a_normal_number_count_as_zero(name: str, params: dict[str, Any]) -> None:
+    """The inverse of their length, and so their gradient, would be beyond float16."""
+    objective = hs.create_objective(name, **params)
+    for rows in (hs.dense(), hs.streaming(2)):
+        z1, z2 = ((z * 6e-8).half().requires_grad_() for z in views(6, 4))
+        with rows:
+            value = objective(z1, z2, some_labels(6))
+            zero = objective(torch.zeros(6, 4), torch.zeros(6, 4), some_labels(6))
+        assert value.item() == zero.item()
+        for slope in torch.autograd.grad(value, [z1, z2], allow_unused=True):
+            assert slope is None or slope.isfinite().all()
 
 
 @pytest.mark.parametrize("temperature", [0.005, 0.01, 0.05, 0.5, 5.0])

@@ -267,3 +267,29 @@ def test_the_sum_of_cloa_reaches_an_objective_that_exists() -> None:
     mean = objective.terms(*BATCH, labels)["anchors"].item()
     objective.reduction = "sum"
     assert objective.terms(*BATCH, labels)["anchors"].item() == pytest.approx(10 * mean, rel=1e-6)
+
+
+def test_the_sum_of_cloa_is_the_papers_with_its_base_summed_too() -> None:
+    """Eq. 1 over the 2N stacked rows, and Eq. 2 over the labelled rows of both views."""
+    labels = torch.tensor([0, 1, 0, -1, 1, 0, -1])
+    objective = hs.create_objective("cloa", num_classes=2, dim=4, reduction="sum")
+    rows, anchors = ref.unit_rows(BATCH[0]) + ref.unit_rows(BATCH[1]), ref.to_rows(objective.anchors.double())
+    total = 0.0
+    for i, row in enumerate(rows):
+        logits = [ref.dot(row, other) / 0.5 for a, other in enumerate(rows) if a != i]
+        total += ref.logsumexp(logits) - ref.dot(row, rows[(i + 7) % 14]) / 0.5
+        total += 1 - ref.dot(row, anchors[labels[i % 7]]) if labels[i % 7] >= 0 else 0
+    assert objective(*BATCH, labels).item() == pytest.approx(total, rel=1e-6)
+
+
+def test_a_base_keeps_the_reduction_it_was_given() -> None:
+    def reductions(base: Any, **params: Any) -> str:
+        return str(hs.create_objective("cloa", base=base, num_classes=2, dim=4, **params).base.reduction)
+
+    assert reductions("mmhe") == "sum" and reductions("infonce") == "mean"  # their own, unless one is asked for
+    assert reductions("mmhe", reduction="mean") == "mean" and reductions("infonce", reduction="sum") == "sum"
+    assert reductions({"name": "dcl", "reduction": "mean"}, reduction="sum") == "mean"
+    assert reductions(hs.create_objective("dcl"), reduction="sum") == "mean"
+    with pytest.raises(ValueError, match="vicreg has no reduction 'sum', only 'mean'"):
+        reductions("vicreg", reduction="sum")
+    assert reductions({"name": "vicreg", "reduction": "mean"}, reduction="sum") == "mean"

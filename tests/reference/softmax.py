@@ -54,13 +54,16 @@ def infonce(
     *,
     temperature: float = 0.05,
     symmetric: bool = False,
+    extra_negatives: str = "first",
 ) -> float:
-    """-log(e^{s_ii/tau}/sum_j e^{s_ij/tau}); symmetric: the mean of rows and columns."""
+    """-log(e^{s_ii/tau}/sum_j e^{s_ij/tau}); symmetric: the mean of rows and columns, extra negatives being further
+    keys of the rows, and of the columns' anchors only if extra_negatives is "both"."""
     h, hp, extra = unit_rows(z1), unit_rows(z2), unit_rows(negatives)
     rows = infonce_terms(positive_cosines(h, hp), negative_cosines(h, hp, extra), temperature)
     if not symmetric:
         return mean(rows)
-    columns = infonce_terms(positive_cosines(hp, h), negative_cosines(hp, h, extra), temperature)
+    more = extra if extra_negatives == "both" else []
+    columns = infonce_terms(positive_cosines(hp, h), negative_cosines(hp, h, more), temperature)
     return 0.5 * (mean(rows) + mean(columns))
 
 

@@ -4,7 +4,7 @@ from hypersphere.engine.cache import GradientCache
 from hypersphere.engine.contract import Anchors, Read, Statistics
 from hypersphere.engine.curves import LOGARITHM, SOFTPLUS, Curve, masked_sum_of
 from hypersphere.engine.evaluation import dense, evaluate, evaluate_whole, streaming
-from hypersphere.engine.extremes import masked_max, masked_min
+from hypersphere.engine.extremes import masked_argmax, masked_max, masked_min
 from hypersphere.engine.mask import count
 from hypersphere.engine.masked import (
     masked_logsumexp,
@@ -27,6 +27,7 @@ __all__ = [
     "dense",
     "evaluate",
     "evaluate_whole",
+    "masked_argmax",
     "masked_logsumexp",
     "masked_max",
     "masked_mean",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 import torch
 from torch import Tensor
@@ -12,8 +13,11 @@ from torch import Tensor
 from hypersphere.engine.contract import Anchors, Evaluable, Read, Rowwise
 from hypersphere.engine.mask import mask_except
 from hypersphere.engine.memory import Lend
+from hypersphere.engine.near import Negatives, Positives
 from hypersphere.engine.processes import Share, exchange, gather_rows, world_size
-from hypersphere.geometry import normalize, require_finite
+from hypersphere.geometry import normalize, require_finite, widened
+from hypersphere.geometry.modes import plain_operations
+from hypersphere.geometry.near import with_vectors
 
 FIXED = 3  # where in ``Batch.rows`` stands what is fixed of z1; that of z2 follows
 
@@ -26,6 +30,7 @@ class Batch:
     labels: Tensor | None  # (N,)
     share: Share  # of the instances
     extra: Share  # of the negatives
+    asked: list[list[int]]  # by process: what it asked for when the batch was put together
 
     @property
     def size(self) -> int:
@@ -49,6 +54,11 @@ class Turn:
 
     batch: Batch
     anchor: int  # 0 or 1
+    extra: bool = True  # whether its anchors meet the extra negatives
+
+    @property
+    def num_extra(self) -> int:
+        return len(self.batch.rows[2]) if self.extra else 0
 
     @property
     def other(self) -> int:
@@ -56,7 +66,7 @@ class Turn:
 
     def sources(self, read: Read) -> tuple[int, tuple[int, ...]]:
         """Index of the rows and indices of the columns of a matrix in ``batch.rows``."""
-        x, y, extra = self.anchor, self.other, ((2,) if len(self.batch.rows[2]) else ())
+        x, y, extra = self.anchor, self.other, ((2,) if self.num_extra else ())
         layout: dict[Read, tuple[int, tuple[int, ...]]] = {
             "cross": (x, (y, *extra)),
             "same": (x, (x, *extra)),
@@ -87,7 +97,7 @@ class Turn:
 
     def own_columns(self, columns: int) -> int:
         """How many columns belong to the anchor's own instance."""
-        return (columns - len(self.batch.rows[2])) // self.batch.size
+        return (columns - self.num_extra) // self.batch.size
 
     def relatives(self, rows: Tensor, columns: int) -> Tensor:
         """True at other instances that share the anchor's label."""
@@ -106,7 +116,7 @@ class Turn:
     def _relatives_among_all(self, rows: Tensor, columns: int) -> Tensor:
         labels = self.batch.labels
         assert labels is not None
-        unknown = labels.new_full((len(self.batch.rows[2]),), -1)
+        unknown = labels.new_full((self.num_extra,), -1)
         of_columns = torch.cat([labels] * self.own_columns(columns) + [unknown])
         own = torch.where(labels >= 0, labels, torch.iinfo(labels.dtype).min)[rows]  # unlabelled: equals nothing
         found = own.unsqueeze(1) == of_columns
@@ -127,6 +137,13 @@ class Turn:
         places = torch.arange(rows.start, rows.stop, device=x.device)
         columns = matrices[0].shape[1] if matrices else 0
         labels = self.batch.labels
+        if objective.rows is None and objective.metric(x) is None:
+            with_vectors(positive, Positives(x.detach(), y.detach()))
+            for read, matrix in zip(objective.reads, matrices, strict=False):
+                row, parts = self.sources(read)
+                keys = tuple(self.batch.rows[part].detach() for part in parts)
+                own = partial(self.own, places, matrix.shape[1])
+                with_vectors(matrix, Negatives(self.batch.rows[row][rows].detach(), keys, own))
         return Anchors(
             rows=x,
             others=y,
@@ -152,7 +169,8 @@ def positives(objective: Evaluable, x: Tensor, y: Tensor) -> Tensor:
 
 
 def turns(objective: Evaluable, batch: Batch) -> list[Turn]:
-    return [Turn(batch, anchor) for anchor in ((0, 1) if objective.anchors == "both" else (0,))]
+    views = (0, 1) if objective.anchors == "both" else (0,)
+    return [Turn(batch, anchor, anchor == 0 or objective.extra_negatives == "both") for anchor in views]
 
 
 def check(z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None) -> None:
@@ -160,10 +178,16 @@ def check(z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | Non
     for name, z in (("z1", z1), ("z2", z2), ("negatives", negatives)):
         if not isinstance(z, Tensor) and (z is not None or name != "negatives"):
             raise ValueError(f"{name} must be a tensor, not {type(z).__name__}")
+        if z is not None and (z.layout != torch.strided or z.is_nested):
+            raise ValueError(f"{name} must be a dense tensor, not {'nested' if z.is_nested else z.layout}")
         if z is not None and (z.ndim != 2 or z.shape[1] == 0):
             raise ValueError(f"{name} must be a matrix, one embedding per row, not of shape {tuple(z.shape)}")
         if z is not None and not z.is_floating_point():
             raise ValueError(f"{name} must hold floating point numbers, not {z.dtype}")
+        if z is not None and z.dtype.itemsize < 2:
+            raise ValueError(f"{name} is of type {z.dtype}, which is for storage alone; convert it: {name}.float()")
+        if z is not None and z.is_meta:
+            raise ValueError(f"{name} is on the meta device, where tensors hold no numbers")
         if z is not None and z.device != z1.device:
             raise ValueError(f"{name} is on {z.device} but z1 is on {z1.device}")
     if z1.shape != z2.shape:
@@ -175,6 +199,8 @@ def check(z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | Non
         raise ValueError(f"labels must be a tensor of {len(z1)} whole numbers, one per row, not {found}")
     if labels is not None and (labels.is_floating_point() or labels.is_complex()):
         raise ValueError(f"labels must be whole numbers (-1: unlabelled), not {labels.dtype}")
+    if labels is not None and labels.layout != torch.strided:
+        raise ValueError(f"labels must be a dense tensor, not {labels.layout}")
     if labels is not None and labels.device != z1.device:
         raise ValueError(f"labels are on {labels.device} but z1 is on {z1.device}")
 
@@ -186,79 +212,83 @@ def assemble(
     labels: Tensor | None,
     negatives: Tensor | None,
     lend: Lend | None = None,
+    asks: list[int] | None = None,
 ) -> tuple[Batch, list[Tensor]]:
     """The batch of all processes and the inverse norms of this process's z1, z2, negatives.
 
-    With several processes an error on one is raised on all, so that none waits for ever. The rows may be in memory
-    that was lent if nothing is differentiated.
+    The rows may be in memory that was lent if nothing is differentiated. ``asks``: a few numbers for all processes.
     """
-    problem: ValueError | None = None
-    pairs: list[tuple[Tensor, Tensor]] = []
-    try:
-        check(z1, z2, labels, negatives)
-        dtype = torch.promote_types(z1.dtype, z2.dtype)
-        if negatives is not None:
-            dtype = torch.promote_types(dtype, negatives.dtype)
-        pairs = [_mapped(objective, z.to(dtype), name, lend) for z, name in ((z1, "z1"), (z2, "z2"))]
-        if negatives is None:
-            pairs.append((pairs[0][0].detach()[:0], pairs[0][1][:0]))
-        else:
-            pairs.append(_mapped(objective, negatives.to(dtype), "negatives", lend))
-        labels = None if labels is None else labels.long()
-    except ValueError as error:
-        problem = error
+    check(z1, z2, labels, negatives)
+    given = [z1, z2] if negatives is None else [z1, z2, negatives]
+    if torch.float64 in [z.dtype for z in given]:
+        given = [widened(z).double() for z in given]
+    pairs = [_mapped(objective, z, name, lend) for z, name in zip(given, ("z1", "z2", "negatives"), strict=False)]
+    if negatives is None:
+        pairs.append((pairs[0][0].detach()[:0], pairs[0][1][:0]))
+    labels = None if labels is None else labels.long()
     if world_size(objective.gather) == 1:
-        if problem:
-            raise problem
-        share, extra = Share((len(z1),), 0), Share((len(pairs[2][0]),), 0)
+        share, extra, asked = Share((len(z1),), 0), Share((len(pairs[2][0]),), 0), [asks or []]
         local = tuple(h for h, _ in pairs)
     else:
-        share, extra = _agree(problem, z1, labels, negatives, pairs[0][0].dtype if pairs else torch.float32)
+        share, extra, asked = _agree(z1, labels, negatives, pairs[0][0].dtype, asks or [])
         local = tuple(gather_rows(h.detach(), s) for (h, _), s in zip(pairs, (share, share, extra), strict=True))
         if labels is not None:
             labels = gather_rows(labels, share)
-    if share.total < 2:
-        raise ValueError(f"a batch needs at least two instances to have negatives; this one has {share.total}")
+    if share.total < objective.fewest:
+        fewest = ("one instance", "two instances")[objective.fewest - 1]
+        raise ValueError(f"{_name(objective)} needs a batch of at least {fewest}; this one has {share.total}")
     inverse = [inverse for _, inverse in pairs]
     if objective.fixed is not None:
+        lengths = [gather_rows(inverse[i], share) for i in (0, 1)]
         with torch.no_grad():
-            local += tuple(objective.fixed(local[i].detach(), gather_rows(inverse[i], share)) for i in (0, 1))
-    return Batch(local, labels, share, extra), inverse
+            local += tuple(objective.fixed(local[i].detach(), lengths[i]) for i in (0, 1))
+    return Batch(local, labels, share, extra, asked), inverse
+
+
+def check_limit(objective: Evaluable, batch: Batch, losses: Tensor) -> None:
+    """Of a batch of one row without negatives: one warning, or one sentence if its formula is not finite there."""
+    if batch.size > 1 or len(batch.rows[2]) or not objective.reads or plain_operations():
+        return
+    if not bool(losses.isfinite().all()):
+        raise ValueError(
+            f"{_name(objective)} has no finite value for an anchor without negatives: give a batch of one row "
+            "`negatives=`, or drop it"
+        )
+    _warn_of_one_row()
+
+
+@cache
+def _warn_of_one_row() -> None:
+    """Once in the life of a process."""
+    warnings.warn(
+        "a batch of one row has no negatives: a softmax or hinge loss is 0 there, an energy is left out "
+        "(this warning is given once)",
+        stacklevel=2,
+    )
+
+
+def _name(objective: Rowwise) -> str:
+    return str(getattr(objective, "name", type(objective).__name__))
 
 
 def _mapped(objective: Rowwise, z: Tensor, name: str, lend: Lend | None) -> tuple[Tensor, Tensor]:
     """The rows the objective works on, and their inverse norms if these are all it takes to go back."""
     if objective.rows is None:
         return normalize(z, name, None if lend is None else partial(lend, name))
-    z = z.to(torch.promote_types(z.dtype, torch.float32))
     require_finite(z, name)
     return objective.rows(z), z.new_empty(0)
 
 
 def _agree(
-    problem: ValueError | None, z1: Tensor, labels: Tensor | None, negatives: Tensor | None, dtype: torch.dtype
-) -> tuple[Share, Share]:
-    """Sizes of all processes; an error anywhere, or views that do not fit together, is an error everywhere."""
-    if problem:
-        numbers = [1, 0, 0, 0, 0, 0]
-    else:
-        numbers = [
-            0,
-            len(z1),
-            0 if negatives is None else len(negatives),
-            z1.shape[1],
-            int(labels is not None),
-            dtype.itemsize,
-        ]
-    everybody = exchange(numbers, z1.device if isinstance(z1, Tensor) else torch.device("cpu"))
-    if problem:
-        raise problem
-    for rank, (failed, *_) in enumerate(everybody):
-        if failed:
-            raise ValueError(f"process {rank} was given bad input; see its own error")
-    for place, what in ((3, "dimension of embeddings"), (4, "presence of labels"), (5, "bytes of a number")):
+    z1: Tensor, labels: Tensor | None, negatives: Tensor | None, dtype: torch.dtype, asks: list[int]
+) -> tuple[Share, Share, list[list[int]]]:
+    """Sizes of all processes, and what they ask for; views that do not fit together are an error everywhere."""
+    extra = 0 if negatives is None else len(negatives)
+    everybody = exchange([len(z1), extra, z1.shape[1], int(labels is not None), dtype.itemsize, *asks])
+    for place, what in ((2, "dimension of embeddings"), (3, "presence of labels"), (4, "bytes of a number")):
         found = [each[place] for each in everybody]
         if len(set(found)) > 1:
             raise ValueError(f"processes differ in the {what}: {found}")
     rank = torch.distributed.get_rank()
-    return Share(tuple(each[1] for each in everybody), rank), Share(tuple(each[2] for each in everybody), rank)
+    share, extras = (Share(tuple(each[place] for each in everybody), rank) for place in (0, 1))
+    return share, extras, [each[5:] for each in everybody]

@@ -33,7 +33,7 @@ def sizes(columns: list[int], copies: int = 1) -> tuple[int, int]:
 
 def matrices_in(memory: Tensor, rows: int, columns: list[int]) -> list[Tensor]:
     """Matrices of so many columns, one after the other."""
-    parts = memory.split([rows * width for width in columns])
+    parts = memory[: rows * sum(columns)].split([rows * width for width in columns])
     return [part.view(rows, width) for part, width in zip(parts, columns, strict=True)]
 
 

@@ -34,6 +34,7 @@ class Anchors:
 class Rowwise(Protocol):
     """What concerns the rows of a batch alone.
 
+    fewest: so many instances a batch has at least, of all processes together.
     gather: the batch is that of all processes together.
     rows: how raw rows become the vectors whose inner products are read; None: by scaling to unit length.
     fixed: what is made of a view's unit rows (N, D) and their inverse lengths (N, 1): N vectors f(x)_i that carry no
@@ -42,6 +43,8 @@ class Rowwise(Protocol):
 
     gather: bool
 
+    @property
+    def fewest(self) -> int: ...
     @property
     def rows(self) -> Callable[[Tensor], Tensor] | None: ...
     @property
@@ -56,6 +59,7 @@ class Evaluable(Rowwise, Protocol):
         "cross" x_i·y_j, "same" x_i·x_j, "other" y_i·y_j, "both" cross and same side by side; without extra negatives
         "fixed_keys" x_i·f(y)_j, which moves x alone, and "fixed_rows" f(x)_i·y_j, which moves y alone.
     anchors: "first" (the rows of z1 are anchors) or "both" (the two views take turns, stacked to 2N anchors).
+    extra_negatives: the anchors that meet the extra negatives: "first" (the rows of z1) or "both".
     one_sided: keys carry no gradient, and neither do positives unless ``positives_move``.
     coupled: ``combine`` is needed to turn what anchors say into losses.
     pooled: the one statistic that depends on the negatives, if ``combine`` needs only the logarithm of the sum of its
@@ -69,6 +73,8 @@ class Evaluable(Rowwise, Protocol):
     def reads(self) -> tuple[Read, ...]: ...
     @property
     def anchors(self) -> str: ...
+    @property
+    def extra_negatives(self) -> str: ...
     @property
     def one_sided(self) -> bool: ...
     @property

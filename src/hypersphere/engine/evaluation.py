@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Turn, assemble, check, positives, turns, weighed
+from hypersphere.engine.batch import Batch, Turn, assemble, check, check_limit, positives, turns, weighed
+from hypersphere.engine.compiling import uncompiled
 from hypersphere.engine.contract import Evaluable, Read, Statistics, Whole
-from hypersphere.engine.processes import world_size
+from hypersphere.engine.processes import raise_on_all_ranks, world_size
 from hypersphere.engine.reduce import finish
 from hypersphere.engine.stream import stream, whole
 
@@ -47,6 +49,7 @@ def streaming(rows: int) -> Iterator[None]:
         _forced_rows.reset(token)
 
 
+@uncompiled
 def evaluate(
     objective: Evaluable,
     z1: Tensor,
@@ -63,8 +66,7 @@ def evaluate(
     given = [z1, z2] if negatives is None else [z1, z2, negatives]
     if not gathers and not all(isinstance(z, Tensor) and z.ndim for z in given):
         check(z1, z2, labels, negatives)  # says what is wrong; anything else is checked when the batch is assembled
-    device = z1.device.type if isinstance(z1, Tensor) else "cpu"
-    with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
+    with raise_on_all_ranks(objective.gather), _without_autocast(z1):
         forced = _forced_rows.get()
         if not gathers and (forced == 0 or (forced is None and _is_small(objective, z1, negatives))):
             batch, _ = assemble(objective, z1, z2, labels, negatives)
@@ -72,21 +74,25 @@ def evaluate(
             if not parts and not objective.coupled:
                 by_turn = [{"loss": statistics["loss"]} for statistics in by_turn]
             found = finish(objective, by_turn)
+            check_limit(objective, batch, found["loss"])
             return found if parts else {"loss": found["loss"]}
-        streamed: Statistics = stream(objective, z1, z2, labels, negatives, parts, forced or None)
-        return streamed
+        return stream(objective, z1, z2, labels, negatives, parts, forced or None)
 
 
+@uncompiled
 def evaluate_whole(objective: Whole, z1: Tensor, z2: Tensor, parts: bool = False) -> Statistics:
     """The same for an objective of the features of the whole batch, which every process computes for itself."""
-    device = z1.device.type if isinstance(z1, Tensor) else "cpu"
-    with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
+    with raise_on_all_ranks(objective.gather), _without_autocast(z1):
         if world_size(objective.gather) > 1:
-            gathered: Statistics = whole(objective, z1, z2, parts)
-            return gathered
+            return whole(objective, z1, z2, parts)
         batch, _ = assemble(objective, z1, z2, None, None)
         found = objective.features(batch.rows[0], batch.rows[1])
         return found if parts else {"loss": found["loss"]}
+
+
+def _without_autocast(z: object) -> AbstractContextManager[Any]:
+    device = z.device.type if isinstance(z, Tensor) and not z.is_meta else "cpu"
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def _is_small(objective: Evaluable, z1: Tensor, negatives: Tensor | None) -> bool:

@@ -18,18 +18,35 @@ from hypersphere.engine.listed import (
     remember_promise,
 )
 from hypersphere.engine.mask import filled, known_not_to_hold
+from hypersphere.engine.near import closest_of
 from hypersphere.geometry.modes import plain_operations
+from hypersphere.geometry.near import with_vectors
 
 CHUNK = 256
 
 
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
-    """Largest value of each row, -inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
+    """Largest value of each row, -inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,).
+
+    Of similarities it is that of the nearest vector, also where several are so near that their cosines are alike.
+    """
     with _with_others(x, mask, -math.inf) as known:
-        if not (x.requires_grad or plain_operations()):
-            return known.amax(dim=1)
-        place = _argmax(known)
-    return _gather(x, place, mask, -math.inf)
+        place = _argmax(known) if x.requires_grad or plain_operations() else None
+        largest = known.amax(dim=1) if place is None else known.gather(1, place).squeeze(1)
+    closest = closest_of(x, mask, largest)
+    if closest is not None and place is not None:
+        place[closest.lines] = closest.columns
+    found = largest if place is None else _gather(x, place, mask, -math.inf)
+    return found if closest is None else with_vectors(found, closest)
+
+
+def masked_argmax(x: Tensor, mask: Tensor) -> Tensor:
+    """Where the value of ``masked_max`` stands: (B, M) -> (B, 1)."""
+    place = _argmax(known := filled(x, mask, -math.inf))
+    closest = closest_of(x, mask, known.gather(1, place).squeeze(1))
+    if closest is not None:
+        place[closest.lines] = closest.columns
+    return place
 
 
 def masked_min(x: Tensor, mask: Tensor) -> Tensor:

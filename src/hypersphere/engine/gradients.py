@@ -14,7 +14,7 @@ from hypersphere.engine.contract import Statistics
 from hypersphere.engine.processes import exchange, sum_over_processes
 from hypersphere.engine.reduce import uniform_weight
 from hypersphere.engine.slopes import itself, slopes_of
-from hypersphere.engine.sweep import Plan
+from hypersphere.engine.sweep import Plan, together
 from hypersphere.engine.symmetric import differentiate_symmetric, is_symmetric
 from hypersphere.engine.target import Target, Weight, Weights
 
@@ -39,9 +39,9 @@ def _uncoupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
     """One sweep: every anchor counts the same, so its gradient is known as soon as it is visited."""
     weight = uniform_weight(plan.objective, batch.size)
     target = plan.target(batch, [{"loss": weight}, {"loss": weight}], needs)
-    values = plan.finish(plan.everybody(batch, plan.sweep(batch, [target])))
+    statistics = plan.everybody(batch, plan.sweep(batch, [target]))
     sum_over_processes(target.parameters, batch.share)
-    return values, [target]
+    return plan.finish(statistics), [target]
 
 
 def _coupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Found:
@@ -59,7 +59,8 @@ def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> Fou
     """One sweep: where only anchors move, each row of a statistic's gradient can be weighed afterwards."""
     moving = list(plan.moving_statistics(batch))[::-1]  # the last one needs no memory of its own; here it has a matrix
     slopes = [plan.target(batch, [{name: 1.0}, {name: 1.0}], needs) for name in moving]
-    values, coupled = _couple(plan, batch, plan.sweep(batch, slopes))
+    statistics = plan.sweep(batch, slopes)
+    values, coupled = together(batch, lambda: _couple(plan, batch, statistics))
     targets = [plan.target(batch, [], needs) for _ in coupled]
     for target, (weights, _) in zip(targets, coupled, strict=True):
         for name, slope in zip(moving, slopes, strict=True):
@@ -142,7 +143,7 @@ def _factor(exact: Weight | None, guess: Tensor) -> Tensor | None:
 def _all_say(batch: Batch, yes: bool) -> bool:
     if len(batch.share.sizes) == 1:
         return yes
-    return all(flag for (flag,) in exchange([int(yes)], batch.rows[0].device))
+    return all(flag for (flag,) in exchange([int(yes)]))
 
 
 def _couple(

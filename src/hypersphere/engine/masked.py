@@ -68,8 +68,8 @@ def masked_sum(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
-    """Mean of each row over the columns that count: (B, M) -> (B,)."""
-    return masked_sum(x, mask) / count(mask)
+    """Mean of each row over the columns that count, 0 if none does: (B, M) -> (B,)."""
+    return masked_sum(x, mask) / count(mask).clamp_min(1)
 
 
 def softmax_weighted_sum(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tensor:

@@ -6,11 +6,24 @@ one, or with ``gather=False``, the batch is the caller's own.
 
 from __future__ import annotations
 
+import hashlib
+import math
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+MESSAGE = 12  # numbers in a message, so that an error can take the place of any
+TEXT = 1000  # bytes of a sentence
+TIMEOUT = "HYPERSPHERE_TIMEOUT"
+_BAD_INPUT, _OTHER_ERROR = 1, 2  # what a process announces; 0: that it goes on
 
 
 @dataclass(frozen=True)
@@ -42,18 +55,136 @@ def world_size(gather: bool) -> int:
     return dist.get_world_size() if gather and dist.is_available() and dist.is_initialized() else 1
 
 
-def exchange(numbers: list[int], device: torch.device) -> list[list[int]]:
+@dataclass
+class _Joint:
+    """An evaluation in which all processes take part."""
+
+    settings: list[str]  # of the objective, which must be the same everywhere
+    over: bool = False  # all have been told of an error, or the group is broken: there is nothing left to exchange
+
+    @cached_property
+    def fingerprint(self) -> int:
+        text = "\n".join(self.settings).encode()
+        return int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big")
+
+
+_joint: ContextVar[_Joint | None] = ContextVar("joint", default=None)
+
+
+@contextmanager
+def raise_on_all_ranks(gather: bool, settings: Callable[[], list[str]] = list) -> Iterator[None]:
+    """Around an evaluation that all processes share: an error on one of them is raised on all, and so is a difference
+    in the objective's ``settings``, so that none waits for ever.
+
+    Whoever fails announces it in place of the message that the others exchange next. So inside, what a process does
+    for itself is followed by ``exchange`` before anything else is gathered.
+    """
+    if world_size(gather) == 1 or _joint.get() is not None:
+        yield
+        return
+    joint = _Joint(settings())
+    token = _joint.set(joint)
+    try:
+        yield
+        exchange([])
+    except Exception as error:
+        if not joint.over:
+            _announce(joint, error)
+        raise
+    finally:
+        _joint.reset(token)
+
+
+def exchange(numbers: list[int]) -> list[list[int]]:
     """Everybody's short list of whole numbers, by rank."""
-    mine = torch.tensor(numbers, dtype=torch.int64, device=device)
-    everybody = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-    dist.all_gather(everybody, mine)
-    return [each.tolist() for each in everybody]
+    joint = _joint.get() or _Joint([])
+    everybody = _gathered_messages(0, joint, numbers)
+    failed = next((rank for rank, each in enumerate(everybody) if each[0]), None)
+    other = next((rank for rank, each in enumerate(everybody) if each[1] != joint.fingerprint), None)
+    if failed is None and other is None:
+        return [each[2 : 2 + len(numbers)] for each in everybody]
+    joint.over = True
+    if failed is not None:
+        kind = ValueError if everybody[failed][0] == _BAD_INPUT else RuntimeError
+        raise kind(f"process {failed} failed: {_gathered_texts('')[failed]}")
+    texts = [text.split("\n") for text in _gathered_texts("\n".join(joint.settings))]
+    other = next(rank for rank, each in enumerate(everybody) if each[1] != everybody[0][1])
+    raise ValueError(
+        "processes differ in the objective or its settings: "
+        f"process 0 has {_beyond(texts[0], texts[other])}, process {other} has {_beyond(texts[other], texts[0])}"
+    )
 
 
-def agree_on_labels(labels: object, z1: object) -> None:
+def _announce(joint: _Joint, error: Exception) -> None:
+    """Tells all others of an error on this process, in place of the numbers they wait for."""
+    joint.over = True
+    bad_input = isinstance(error, ValueError)
+    with suppress(RuntimeError):  # it is the first error that counts
+        _gathered_messages(_BAD_INPUT if bad_input else _OTHER_ERROR, joint, [])
+        _gathered_texts(str(error) if bad_input else f"{type(error).__name__}: {error}")
+
+
+def _gathered_messages(status: int, joint: _Joint, numbers: list[int]) -> list[list[int]]:
+    """Everybody's status, settings and numbers, as many on every process."""
+    message = [status, joint.fingerprint, *numbers]
+    message += [0] * (MESSAGE - len(message))
+    everybody: list[list[int]] = _gathered(torch.tensor(message, dtype=torch.int64)).tolist()
+    return everybody
+
+
+def _beyond(settings: list[str], others: list[str]) -> str:
+    """The settings that are not among the others; the name of the objective comes first."""
+    return ", ".join(each for each in settings if each not in others) or "no other"
+
+
+def _gathered(message: Tensor) -> Tensor:
+    """Everybody's message, of one shape, stacked by rank."""
+    # Where the group takes messages: in a processor's memory if it can.
+    devices = [each.split(":")[0] for each in dist.get_backend_config().split(",")]
+    message = message.to("cpu" if "cpu" in devices else devices[0])
+    everybody = [torch.empty_like(message) for _ in range(dist.get_world_size())]
+    with _waiting():
+        dist.all_gather(everybody, message)
+    return torch.stack(everybody).cpu()
+
+
+def _gathered_texts(text: str) -> list[str]:
+    """Everybody's text, cut to a fixed length."""
+    line = text.encode()[:TEXT].ljust(TEXT, b"\0")
+    everybody = _gathered(torch.tensor(list(line), dtype=torch.uint8))
+    return [bytes(each.tolist()).rstrip(b"\0").decode(errors="ignore") for each in everybody]
+
+
+@contextmanager
+def _waiting() -> Iterator[None]:
+    """Around a collective: one that fails leaves nobody to announce it to."""
+    try:
+        yield
+    except RuntimeError as error:
+        if joint := _joint.get():
+            joint.over = True
+        raise RuntimeError(
+            "a process of the group has ended, or did not answer within the time that the group allows "
+            f"({TIMEOUT}, where hypersphere starts the group): {error}"
+        ) from error
+
+
+def timeout() -> timedelta:
+    """How long processes of a group that is started here wait for each other: ``$HYPERSPHERE_TIMEOUT`` seconds, else
+    ten minutes."""
+    given = os.environ.get(TIMEOUT) or "600"
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= 1e8:
+        raise ValueError(f"{TIMEOUT} must be a number of seconds above 0, not {given!r}")
+    return timedelta(seconds=seconds)
+
+
+def agree_on_labels(labels: object) -> None:
     """An error on all processes if some have labels and others have none."""
-    device = z1.device if isinstance(z1, Tensor) else torch.device("cpu")
-    given = [bool(each[0]) for each in exchange([int(labels is not None)], device)]
+    given = [bool(each[0]) for each in exchange([int(labels is not None)])]
     if len(set(given)) > 1:
         raise ValueError(f"processes differ in the presence of labels: {given}")
 
@@ -66,7 +197,8 @@ def gather_rows(rows: Tensor, share: Share) -> Tensor:
     padded = rows.new_zeros(longest, *rows.shape[1:])
     padded[: len(rows)] = rows
     everybody = [torch.empty_like(padded) for _ in share.sizes]
-    dist.all_gather(everybody, padded)
+    with _waiting():
+        dist.all_gather(everybody, padded)
     return torch.cat([part[:size] for part, size in zip(everybody, share.sizes, strict=True)])
 
 
@@ -74,4 +206,5 @@ def sum_over_processes(tensors: list[Tensor], share: Share) -> None:
     """Adds up each tensor over all processes, in place."""
     if len(share.sizes) > 1:
         for tensor in tensors:
-            dist.all_reduce(tensor)
+            with _waiting():
+                dist.all_reduce(tensor)

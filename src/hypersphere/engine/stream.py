@@ -6,18 +6,16 @@ across processes no collective runs in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, assemble, turns, weighed
+from hypersphere.engine.batch import Batch, assemble, check_limit, turns, weighed
 from hypersphere.engine.contract import Evaluable, Statistics, Whole
 from hypersphere.engine.gradients import differentiate
 from hypersphere.engine.memory import kept_memory
-from hypersphere.engine.processes import exchange, sum_over_processes, world_size
+from hypersphere.engine.processes import sum_over_processes, world_size
 from hypersphere.engine.slopes import itself, slopes_of
 from hypersphere.engine.sums import log_sums_of
 from hypersphere.engine.sweep import Plan
@@ -26,25 +24,7 @@ from hypersphere.geometry.modes import plain_operations
 
 CACHED_ROWS = 256
 
-P = ParamSpec("P")
-T = TypeVar("T")
 
-
-def _uncompiled(function: Callable[P, T]) -> Callable[P, T]:
-    """Keeps torch.compile out, since the engine differentiates inside forward. What does so is loaded at the first
-    call: it would double the time that importing this package takes."""
-    outside: list[Callable[P, T]] = []
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        if not outside:
-            outside.append(torch.compiler.disable(function))
-        return outside[0](*args, **kwargs)
-
-    return call
-
-
-@_uncompiled
 def stream(
     objective: Evaluable,
     z1: Tensor,
@@ -74,8 +54,6 @@ def _raw(
     plan: Plan, batch: Batch, target: Target, inverse: list[Tensor], like: list[Tensor | None]
 ) -> list[Tensor | None]:
     """Gradients of this process's raw rows, times the processes whose mean DDP takes afterwards."""
-    indices = range(len(batch.rows))
-    sum_over_processes([rows for index in indices if (rows := target.found(index)) is not None], batch.share)
     found: list[Tensor | None] = []
     for index, z in enumerate(like):
         rows = None if z is None else target.take(index)
@@ -92,6 +70,13 @@ def _raw(
         # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
         found.append(slope * len(share.sizes) if len(share.sizes) > 1 else slope)
     return found
+
+
+def _sum_rows(batch: Batch, targets: list[Target]) -> None:
+    """Adds up over all processes what each of them has found for the rows."""
+    for target in targets:
+        found = [target.found(index) for index in range(len(batch.rows))]
+        sum_over_processes([rows for rows in found if rows is not None], batch.share)
 
 
 def _finish_rows(plan: Plan, batch: Batch, target: Target, index: int, slope: Tensor, inverse: Tensor) -> None:
@@ -114,18 +99,18 @@ def _finish_rows(plan: Plan, batch: Batch, target: Target, index: int, slope: Te
             gradient.addcmul_((gradient * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse[part])
 
 
-def _needs_anywhere(
-    plan: Plan, batch: Batch, needs: tuple[bool, ...], device: torch.device
-) -> tuple[tuple[bool, ...], bool]:
+def _asks(plan: Plan, needs: tuple[bool, ...]) -> list[int]:
+    """Which of z1, z2, negatives, and whether any parameter, needs a gradient, and whether terms are wanted too."""
+    return [*(int(plan.grad and need) for need in (*needs[1:4], any(needs[4:]))), int(plan.parts)]
+
+
+def _needs_anywhere(batch: Batch) -> tuple[tuple[bool, ...], bool]:
     """Which of z1, z2, negatives, and whether any parameter, needs a gradient on any process: all take part in
     summing it up."""
-    own = [plan.grad and need for need in (*needs[1:4], any(needs[4:]))]
-    if len(batch.share.sizes) > 1:
-        everybody = exchange([*map(int, own), int(plan.parts)], device)
-        if len({each[-1] for each in everybody}) > 1:
-            raise ValueError("some processes ask for the loss and others for its terms; all must ask for the same")
-        own = [any(each) for each in zip(*everybody, strict=True)][:-1]
-    return tuple(own[:3]), own[3]
+    if len({parts for *_, parts in batch.asked}) > 1:
+        raise ValueError("some processes ask for the loss and others for its terms; all must ask for the same")
+    *rows, parameters, _ = [any(each) for each in zip(*batch.asked, strict=True)]
+    return tuple(rows), parameters
 
 
 def _keep_slopes(ctx: Any, slopes: list[list[Tensor | None]]) -> None:
@@ -159,12 +144,15 @@ class _Reduced(torch.autograd.Function):
         ctx: Any, plan: Plan, z1: Tensor, z2: Tensor, negatives: Tensor | None, *parameters: Tensor
     ) -> tuple[Tensor, ...]:
         with kept_memory() as lend:
-            batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives, lend)
-            needs, of_parameters = _needs_anywhere(plan, batch, ctx.needs_input_grad, z1.device)
+            asks = _asks(plan, ctx.needs_input_grad)
+            batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives, lend, asks)
+            needs, of_parameters = _needs_anywhere(batch)
             if any(needs) or of_parameters:
                 values, targets = differentiate(plan, batch, needs)
             else:
                 values, targets = plan.finish(plan.everybody(batch, plan.sweep(batch, []))), []
+            _sum_rows(batch, targets)
+            check_limit(plan.objective, batch, values["loss"])
             raw = [_raw(plan, batch, target, inverse, [z1, z2, negatives]) for target in targets]
         plan.names = list(values)
         _keep_slopes(ctx, [[*rows, *target.parameters] for rows, target in zip(raw, targets, strict=True)])
@@ -202,6 +190,7 @@ class _PerAnchor(torch.autograd.Function):
         with kept_memory() as lend:
             batch, _ = assemble(plan.objective, z1, z2, plan.labels, negatives, lend)
             values = plan.finish(plan.sweep(batch, []))
+            check_limit(plan.objective, batch, values["loss"])
         plan.names = list(values)
         ctx.plan, ctx.settings = plan, _settings(plan.objective)
         ctx.save_for_backward(z1, z2, negatives, plan.labels, *parameters)  # refused if they were changed by then
@@ -254,7 +243,6 @@ class _Whole(_Reduced):
         return tuple(value.detach() for value in values.values())
 
 
-@_uncompiled
 def whole(objective: Whole, z1: Tensor, z2: Tensor, parts: bool) -> Statistics:
     """The numbers of an objective that sees the rows of all processes at once."""
     names: list[str] = []

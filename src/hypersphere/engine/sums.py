@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 # Up to this scale exponentials of scaled cosines, and sums of very many, stay far from the ends of float32.
 LARGEST_SCALE = 40.0
 
+# An anchor without negatives has a sum of 0, and nothing to divide by it.
+SMALLEST = torch.finfo(torch.float32).tiny
+
 OfSums = Callable[[Anchors, Sequence[Tensor], Tensor], Statistics]
 
 
@@ -105,7 +108,7 @@ def sweep_sums(plan: Plan, sums: LogSums, turn: Turn, index: int, targets: list[
                 objective.reads, powers, totals, slopes[3 : len(leaves)], strict=True
             ):
                 if slope is not None:
-                    _accumulate(plan, sums, turn, read, block, target, matrix, slope / total)
+                    _accumulate(plan, sums, turn, read, block, target, matrix, slope / total.clamp_min(SMALLEST))
     return found
 
 

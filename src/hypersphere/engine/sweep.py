@@ -66,15 +66,18 @@ class Plan:
 
     def _sweep(self, batch: Batch, targets: list[Target], once: bool) -> list[Statistics]:
         order = turns(self.objective, batch)
-        columns = [order[0].columns(read) for read in self.objective.reads]  # as many at every turn
+        columns = [order[0].columns(read) for read in self.objective.reads]  # no turn has more
         rows, strip = self.rows(columns, 1 if once or self.sums is not None else len(targets))
         if not columns:  # an objective of the rows alone
             strip = min(strip, rows_in_cache(batch.rows[0]))
         held = min(rows, batch.share.size)
         with kept_memory() as lend:
             memory = lend(BLOCK, batch.rows[0], held * sum(columns))
-            pieces = Pieces(rows, strip, matrices_in(memory, held, columns))
-            return [self._sweep_turn(turn, index, targets, once, pieces) for index, turn in enumerate(order)]
+            found = []
+            for index, turn in enumerate(order):
+                matrices = matrices_in(memory, held, [turn.columns(read) for read in self.objective.reads])
+                found.append(self._sweep_turn(turn, index, targets, once, Pieces(rows, strip, matrices)))
+            return found
 
     def moving_statistics(self, batch: Batch) -> dict[str, bool]:
         """The statistics that carry a gradient, and whether through anything but the positives: found out on one
@@ -229,18 +232,8 @@ def _memory(matrix: Tensor, copies: dict[Key, Tensor] | None, key: Key) -> Tenso
 
 
 def together(batch: Batch, work: Callable[[], T]) -> T:
-    """Does what takes no other process; an error on one is raised on all, so that none waits for ever."""
-    if len(batch.share.sizes) == 1:
-        return work()
-    result: list[T] = []
-    problem: Exception | None = None
-    try:
-        result.append(work())
-    except Exception as error:
-        problem = error
-    failed = [rank for rank, (flag,) in enumerate(exchange([int(not result)], batch.rows[0].device)) if flag]
-    if problem is not None:
-        raise problem
-    if failed:
-        raise RuntimeError(f"the objective failed on process {failed[0]}; see its own error")
-    return result[0]
+    """Does what takes no other process, and waits until all have done it."""
+    result = work()
+    if len(batch.share.sizes) > 1:
+        exchange([])
+    return result

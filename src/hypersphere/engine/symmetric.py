@@ -18,7 +18,7 @@ from hypersphere.engine.blocks import slices, strips_in_cache
 from hypersphere.engine.contract import Evaluable, Statistics
 from hypersphere.engine.memory import BLOCK, kept_memory
 from hypersphere.engine.slopes import itself, slopes_of
-from hypersphere.engine.sums import LogSums, scaled_similarities
+from hypersphere.engine.sums import SMALLEST, LogSums, scaled_similarities
 from hypersphere.engine.sweep import Plan
 from hypersphere.engine.target import Target
 
@@ -87,7 +87,7 @@ def _differentiate(
         target.positives[0].add_(slopes[2])
     target.add_to_parameters(slopes[3 + len(leaves) :])
     weights = {
-        view: slope * sums.number / totals[view]
+        view: slope * sums.number / totals[view].clamp_min(SMALLEST)
         for view, slope in zip(leaves, slopes[3 : 3 + len(leaves)], strict=True)
         if slope is not None
     }

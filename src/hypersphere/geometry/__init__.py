@@ -2,7 +2,8 @@
 
 from hypersphere.geometry.angles import angle, chord, cosine, tangent
 from hypersphere.geometry.configurations import cross_polytope, simplex, uniform_points
-from hypersphere.geometry.unit import normalize, require_finite, unit
+from hypersphere.geometry.near import squared_chord
+from hypersphere.geometry.unit import normalize, require_finite, unit, widened
 
 __all__ = [
     "angle",
@@ -12,7 +13,9 @@ __all__ = [
     "normalize",
     "require_finite",
     "simplex",
+    "squared_chord",
     "tangent",
     "uniform_points",
     "unit",
+    "widened",
 ]

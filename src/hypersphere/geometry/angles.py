@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from hypersphere.geometry.near import NEAR, carried, exact_squared, squared_chord
 from hypersphere.geometry.unit import unit
 
 
@@ -26,19 +27,25 @@ def chord(cos: Tensor, smallest: float = 1e-12) -> Tensor:
     [2.0, 1.0]
     """
     least = max(smallest, torch.finfo(cos.dtype).tiny) if smallest else 0.0  # above 0 in half precision too
-    return (2 - 2 * cos).clamp_min(least).sqrt()
+    return squared_chord(cos).clamp_min(least).sqrt()
 
 
 def angle(cos: Tensor, margin: float | None = None) -> Tensor:
     """arccos with the cosine kept ``margin`` inside [-1, 1] (default 1e-7, float64: 1e-14, half precision: its
-    rounding): finite gradient.
+    rounding; 1e-14 where it comes with its vectors): finite gradient.
 
     >>> round(float(angle(torch.tensor(0.0, dtype=torch.float64))), 6)
     1.570796
     """
     inside = margin if margin is not None else (1e-14 if cos.dtype == torch.float64 else 1e-7)
     inside = max(inside, torch.finfo(cos.dtype).eps) if inside else inside  # what half precision can tell from 1
-    return cos.clamp(-1 + inside, 1 - inside).arccos()
+    found = cos.clamp(-1 + inside, 1 - inside).arccos()
+    exact = exact_squared(cos)
+    if exact is None:
+        return found
+    least = 2 * (1e-14 if margin is None else margin)
+    near = 2 * (carried(cos, exact).clamp(least, NEAR).sqrt() / 2).arcsin()
+    return torch.where(exact < NEAR, near, found)
 
 
 def tangent(vectors: Tensor, at: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ def normalize(
     """
     if not z.is_floating_point():
         raise ValueError(f"{name} must hold floating point numbers, not {z.dtype}")
-    z = z.to(torch.promote_types(z.dtype, torch.float32))
+    z = widened(z)
     plain = plain_operations()
     norm = torch.linalg.vector_norm(z if plain else z.detach(), dim=1, keepdim=True)
     if norm.numel() == 0:
@@ -48,6 +48,15 @@ def normalize(
         h: Tensor = z * inverse if plain else _Scaled.apply(z, inverse)  # type: ignore[no-untyped-call]
         return h, inverse.detach()
     return _normalize_extreme(z, name)
+
+
+def widened(z: Tensor) -> Tensor:
+    """Rows in float32 or better. A row of float16 without one normal number (all below 6.1e-5) counts as zero: few bits
+    of its direction are left, and its gradient, which grows as the inverse of its length, is beyond float16."""
+    wide = z.to(torch.promote_types(z.dtype, torch.float32))
+    if z.dtype != torch.float16 or not z.numel():
+        return wide
+    return wide * (z.detach().abs().amax(dim=1, keepdim=True) >= torch.finfo(z.dtype).tiny)
 
 
 class _Scaled(torch.autograd.Function):

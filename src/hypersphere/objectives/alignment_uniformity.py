@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from hypersphere.engine import Statistics
-from hypersphere.objectives.log_sums import LogSumObjective
+from hypersphere.geometry import squared_chord
+from hypersphere.objectives.log_sums import LogSumObjective, energy_of_all
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
 
@@ -26,6 +26,7 @@ class AlignUniform(LogSumObjective):
     goes on pushing pairs that are already far apart.
     Relations: ``mhe`` is its uniformity with t = 1; e^uniformity is the Gaussian energy of ``kcl``.
 
+    >>> import torch
     >>> x = torch.eye(4)
     >>> round(AlignUniform(weight=1.0)(x, x).item(), 6)
     -4.0
@@ -34,8 +35,8 @@ class AlignUniform(LogSumObjective):
     source = "Wang & Isola 2020; Nie et al. 2023, Eq. 2-4"
     reductions = ("mean",)
     alpha: float = number(default=2.0, above=0)
-    t: float = number(default=2.0, above=0)
-    weight: float = number(default=0.5, at_least=0, at_most=1)
+    t: float = number(default=2.0, above=0, tune=(0.5, 8.0))
+    weight: float = number(default=0.5, at_least=0, at_most=1, tune=(0.1, 0.9))
     pairs: str = choice("same", "cross", default="same")
     variant: str = choice("paper", "released", default="paper")
 
@@ -56,13 +57,13 @@ class AlignUniform(LogSumObjective):
         return 2 * self.t
 
     def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        squared = 2 - 2 * positive
         # For α < 2 the power has an infinite slope at distance 0.
-        distance = squared if self.alpha == 2 else squared.clamp_min(1e-12) ** (self.alpha / 2)
+        square = self.alpha == 2
+        distance = 2 - 2 * positive if square else squared_chord(positive).clamp_min(1e-12) ** (self.alpha / 2)
         return {"distance": distance, "potential": sums[0], "pairs": number.to(positive)}
 
     def combine(self, statistics: Statistics) -> Statistics:
         alignment = (1 - self.weight) * statistics["distance"].mean()
-        potential = torch.logsumexp(statistics["potential"], dim=0) - statistics["pairs"].sum().log()
-        uniformity = self.weight * (potential - (0 if self.variant == "released" else 2 * self.t))
+        shift = 0.0 if self.variant == "released" else 2 * self.t
+        uniformity = self.weight * energy_of_all(statistics["potential"], statistics["pairs"], shift)
         return {"loss": alignment + uniformity, "alignment": alignment, "uniformity": uniformity}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -56,10 +57,11 @@ class CLOA(Objective):
 
     L = L_base + weight · mean over labelled rows and both views of (1 - cos(z, c_y)); c_1 … c_k are orthonormal,
     fixed by the seed. Labels of -1 are unlabelled and take part in the base only.
-    reduction "sum" adds up the labelled rows of both views, as the paper writes it (the base keeps its own reduction);
+    reduction "sum" is the paper's, Eq. 1 + 2: it adds up the labelled rows of both views, and the anchors of the base,
+    unless the base is a module or a mapping with a reduction of its own;
     variant "released" leaves out the 1, as the authors' code does: the same gradient.
 
-    Source: Li & Pimentel-Alarcón 2024, Eq. 2 (there a sum; the mean is that of the authors' code).
+    Source: Li & Pimentel-Alarcón 2024, Eq. 1 and 2 (there sums, on ``ntxent``; the mean is that of the authors' code).
     Use it when some labels are known and the base collapses at a large learning rate: at a collapsed point the
     anchors still pull every class but one apart.
     Relations: weight 0 is the base. The base is a name, a mapping {"name": …, parameters…}, or any module called
@@ -76,18 +78,20 @@ class CLOA(Objective):
 
     source = "Li & Pimentel-Alarcón 2024, Eq. 2"
     final = ("base", "num_classes", "dim", "seed")
-    reductions = ("mean", "sum")  # of the anchors' term; the base keeps its own
-    base: Any = anything(default="infonce")
+    reductions = ("mean", "sum")
+    base: Any = anything(default="ntxent")
     num_classes: int = number(at_least=1, whole=True)
     dim: int = number(at_least=1, whole=True)
-    weight: float = number(default=1.0, at_least=0)
+    weight: float = number(default=1.0, at_least=0, tune=(0.1, 10.0))
     seed: int = number(default=0, at_least=0, whole=True)
     variant: str = choice("paper", "released", default="paper")
 
     def build(self) -> None:
         if self.num_classes > self.dim:
             raise ValueError(f"cloa cannot have {self.num_classes} orthonormal anchors in {self.dim} dimensions")
-        self.base: nn.Module = as_objective(self.base, "cloa's base", gather=self.gather, **self.passed_on())
+        given = self.base
+        self.base: nn.Module = as_objective(given, "cloa's base", gather=self.gather, **self.passed_on())
+        self._reduces_base = isinstance(given, str) or (isinstance(given, Mapping) and "reduction" not in given)
         if isinstance(self.base, Objective) and self.base.gather != self.gather:
             raise ValueError(f"cloa has gather={self.gather} but its base {self.base!r} has not")
         if isinstance(self.base, Objective) and self.base.reduction == "none":
@@ -100,11 +104,18 @@ class CLOA(Objective):
     def _learn(self, settings: dict[str, Setting]) -> None:
         """What is learned is the base's."""
 
+    def recheck(self, changed: str) -> None:
+        if changed == "reduction":
+            self._given.add(changed)
+        super().recheck(changed)
+
     def follow(self) -> None:
         self.regression.gather = self.gather
         self.regression.offset = 0.0 if self.variant == "released" else 1.0
         if isinstance(self.base, Objective):
             self.base.gather = self.gather
+            if self._reduces_base and "reduction" in self._given:
+                self.base.reduction = self.reduction
 
     @property
     def raw_rows(self) -> bool:
@@ -119,7 +130,7 @@ class CLOA(Objective):
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
     ) -> Statistics:
         if world_size(self.gather) > 1:
-            agree_on_labels(labels, z1)
+            agree_on_labels(labels)
         if not self._foreign:
             found: Statistics = self.base.evaluate(z1, z2, labels, negatives, parts)
         elif negatives is None:
@@ -132,18 +143,18 @@ class CLOA(Objective):
             return found
         if z1.shape[1] != self.dim:
             raise ValueError(f"cloa's anchors have {self.dim} dimensions but the views have {z1.shape[1]}")
-        labelled = self._labelled(labels, z1.device)
+        labelled = self._labelled(labels)
         pull = self.regression(z1, z2, labels) * (
             self.weight if self.reduction == "sum" else self.weight / max(1, 2 * labelled)
         )
         return {**found, "loss": found["loss"] + pull, "anchors": pull} if parts else {"loss": found["loss"] + pull}
 
-    def _labelled(self, labels: Tensor, device: torch.device) -> int:
+    def _labelled(self, labels: Tensor) -> int:
         """How many instances have a label, on all processes; an error on every one of them if a label is no class."""
         usable = isinstance(labels, Tensor) and not labels.is_floating_point()  # if not, the engine says so
         known = labels.long() if usable else torch.empty(0)
         counts = [int((known >= 0).sum()), int((known >= self.num_classes).sum())]
-        everybody = exchange(counts, device) if world_size(self.gather) > 1 else [counts]
+        everybody = exchange(counts) if world_size(self.gather) > 1 else [counts]
         if any(unknown for _, unknown in everybody):
             raise ValueError(f"labels must be below the number of classes ({self.num_classes}), or -1")
         return sum(labelled for labelled, _ in everybody)

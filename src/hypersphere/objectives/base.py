@@ -6,14 +6,16 @@ import copy
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from hypersphere.engine import Anchors, Read, Statistics, evaluate, evaluate_whole
-from hypersphere.engine.processes import agree_on_labels, world_size
-from hypersphere.geometry import unit
+from hypersphere.engine.compiling import uncompiled
+from hypersphere.engine.processes import agree_on_labels, raise_on_all_ranks, world_size
+from hypersphere.geometry import unit, widened
 from hypersphere.names import did_you_mean
 from hypersphere.objectives.settings import (
     REQUIRED,
@@ -23,6 +25,7 @@ from hypersphere.objectives.settings import (
     as_setting,
     choice,
     flag,
+    is_sharded,
     number,
 )
 
@@ -32,6 +35,9 @@ else:
 
     def dataclass_transform(**_: Any) -> Any:
         return lambda cls: cls
+
+
+SHOWN_IF_CHANGED = ("variant", "extra_negatives", "reduction", "gather", "learnable")
 
 
 def _declare(cls: type) -> None:
@@ -50,13 +56,15 @@ class Objective(nn.Module):
     reduction: "mean" over anchors, "sum", or "none" (one number per anchor, where anchors are not coupled).
     gather: contrast with the rows of all processes; after DDP's averaging the gradient is exactly that of one
         process holding the whole batch, and the value is the same on every process.
-    learnable: make the settings that may be learned (a temperature, a bias) parameters of the module.
+    learnable: make the settings that may be learned (a temperature, a bias) parameters of the module, vectors of one
+        number each.
     """
 
     name: ClassVar[str] = "objective"
     final: ClassVar[tuple[str, ...]] = ()  # settings that cannot be changed later
     source: ClassVar[str] = ""  # paper and equation
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
+    fewest: ClassVar[int] = 1  # so many instances a batch has at least
     raw_rows: ClassVar[Any] = False  # True: works on raw features, so huge rows may overflow
     fixed: ClassVar[Any] = None  # what the engine makes of the rows beside themselves; see its contract
 
@@ -125,6 +133,13 @@ class Objective(nn.Module):
             for setting in learned:
                 setting.learn(self)
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        for name, parameter in self._parameters.items():
+            saved = state_dict.get(f"{prefix}{name}")
+            if isinstance(saved, Tensor) and saved.ndim == 0 and parameter is not None:  # a scalar, of an older version
+                state_dict[f"{prefix}{name}"] = saved.reshape(parameter.shape)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     @classmethod
     def settings(cls) -> dict[str, Setting]:
         """The declared parameters by name: the objective's own first, then those common to all."""
@@ -154,31 +169,53 @@ class Objective(nn.Module):
             seen._modules[name] = part.seen_through(lens)
         return seen
 
+    @uncompiled
     def forward(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None = None, *, negatives: Tensor | None = None
     ) -> Tensor:
         """The loss of two views (N, D) of N instances, raw rows; ``negatives`` (M, D) are further columns."""
-        return self.evaluate(z1, z2, labels, negatives, parts=False)["loss"]
+        with raise_on_all_ranks(self.gather, self.described):
+            return self.evaluate(z1, z2, labels, negatives, parts=False)["loss"]
 
+    @uncompiled
     def terms(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None = None, *, negatives: Tensor | None = None
     ) -> Statistics:
         """The loss and its named parts (alignment, energy, …), each differentiable."""
-        return self.evaluate(z1, z2, labels, negatives, parts=True)
+        with raise_on_all_ranks(self.gather, self.described):
+            return self.evaluate(z1, z2, labels, negatives, parts=True)
 
     def evaluate(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
     ) -> Statistics:
         raise TypeError(f"{type(self).__name__} must derive from PairwiseObjective or define evaluate")
 
+    def described(self) -> list[str]:
+        """The objective's name and its settings as they were given, to be compared with those of other processes; what
+        is learned counts by its start."""
+        starts: dict[str, float] = self.__dict__.get("_starts", {})
+        given = {name: starts[name] if name in starts else getattr(self, name) for name in self.settings()}
+        return [type(self).__name__, *(f"{name}={_described(value)}" for name, value in given.items())]
+
     def __repr__(self) -> str:
         shown = []
         for name, setting in self.settings().items():
             value = getattr(self, name)
-            value = float(f"{value.item():.6g}") if isinstance(value, Tensor) else value
-            if name not in ("variant", "reduction", "gather", "learnable") or value != setting.default:
+            if isinstance(value, Tensor):  # other processes would have to be asked for a part of it
+                value = "sharded" if is_sharded(value) else float(f"{value.item():.6g}")
+            if name not in SHOWN_IF_CHANGED or value != setting.default:
                 shown.append(f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _described(value: Any) -> str:
+    """Alike on all processes, so without an address in memory."""
+    if isinstance(value, Objective):
+        name, *settings = value.described()
+        return f"{name}({', '.join(settings)})"
+    if isinstance(value, (bool, int, float, str, type(None))) or is_dataclass(value):
+        return repr(value)
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
 def within(objective: Any) -> Iterator[Any]:
@@ -195,6 +232,7 @@ class PairwiseObjective(Objective):
         (both from the other view), or a tuple of these; the matrices then arrive as a tuple in that order.
     anchors: "first" (rows of z1) or "both" (the views take turns; the results are averaged, or added if
         ``turns_add``).
+    extra_negatives: the anchors that meet the ``negatives=`` of a call: "both", or "first" (rows of z1 alone).
     one_sided: only anchors move; keys and positives carry no gradient.
     pooled: the one statistic of the negatives, if ``combine`` needs only the logarithm of the sum of its exponentials.
     rows: a method that maps raw rows to the vectors whose inner products are read; None: unit vectors.
@@ -205,6 +243,7 @@ class PairwiseObjective(Objective):
 
     negatives: ClassVar[Any] = "cross"
     anchors: ClassVar[Any] = "first"
+    extra_negatives: ClassVar[Any] = "both"
     one_sided: ClassVar[Any] = False
     labelled: ClassVar[Any] = False
     pooled: ClassVar[Any] = None
@@ -214,8 +253,9 @@ class PairwiseObjective(Objective):
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor | Statistics:
         """The loss (B,) of B anchors from their positive similarity (B,) and their columns (B, M).
 
-        ``mask`` is True where a column counts as a negative. A dictionary may name several numbers: "loss" and
-        parts of it, or statistics for ``combine``.
+        ``mask`` is True where a column counts as a negative; it holds nowhere in a batch of one row, where the loss
+        should come out as its limit (``masked_logsumexp`` and ``masked_max`` give -inf, sums and means 0).
+        A dictionary may name several numbers: "loss" and parts of it, or statistics for ``combine``.
         """
         raise TypeError(f"{type(self).__name__} must define per_anchor")
 
@@ -295,7 +335,7 @@ class PairwiseObjective(Objective):
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
     ) -> Statistics:
         if self.labelled and world_size(self.gather) > 1:
-            agree_on_labels(labels, z1)
+            agree_on_labels(labels)
         if self.labelled and labels is None and isinstance(z1, Tensor) and z1.ndim:
             labels = z1.new_full(z1.shape[:1], -1, dtype=torch.int64)
         return evaluate(self, z1, z2, labels, negatives, parts)
@@ -305,6 +345,7 @@ class FeatureObjective(Objective):
     """An objective of the features of the whole batch, such as a covariance: no pairs, no negatives, no blocks."""
 
     reductions: ClassVar[tuple[str, ...]] = ("mean",)
+    fewest: ClassVar[int] = 2
     raw_rows: ClassVar[Any] = True  # lengths of rows matter
 
     def features(self, z1: Tensor, z2: Tensor) -> Statistics:
@@ -312,7 +353,7 @@ class FeatureObjective(Objective):
         raise TypeError(f"{type(self).__name__} must define features")
 
     def rows(self, z: Tensor) -> Tensor:
-        return z
+        return widened(z)
 
     def seen_through(self, lens: Callable[[PairwiseObjective], Any]) -> Any:
         raise ValueError(f"{self.name} compares features, not pairs: it has no negatives to mix")

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hypersphere.engine import (
     count,
+    masked_argmax,
     masked_logsumexp,
     masked_max,
     masked_softmax,
@@ -22,6 +23,7 @@ from hypersphere.engine import (
     weighted_sum,
 )
 from hypersphere.geometry import angle, chord
+from hypersphere.geometry.near import detached
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,7 +37,7 @@ class Component:
 
     def sums(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Of a weight w: Σ_j w_j and Σ_j w_j s_j, in which similarities may carry a gradient, the weight does not."""
-        weight = self(positive.detach(), negatives.detach(), mask)
+        weight = self(detached(positive), detached(negatives), mask)
         return weight.sum(dim=1), weighted_sum(weight, negatives)
 
     def __repr__(self) -> str:
@@ -57,8 +59,7 @@ class Component:
 
 def _on_hardest(value: Tensor, negatives: Tensor, mask: Tensor) -> Tensor:
     """A weight (B, M) that puts ``value`` (B,) on the hardest negative and nothing elsewhere."""
-    hardest = negatives.masked_fill(~mask, -torch.inf).argmax(dim=1, keepdim=True)
-    return torch.zeros_like(negatives).scatter(1, hardest, value.unsqueeze(1))
+    return torch.zeros_like(negatives).scatter(1, masked_argmax(negatives, mask), value.unsqueeze(1))
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,7 +153,7 @@ class UniformWeight(Component):
     name = "uniform"
 
     def __call__(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> Tensor:
-        return mask.to(negatives) / count(mask).unsqueeze(1)
+        return mask.to(negatives) / count(mask).clamp_min(1).unsqueeze(1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,7 +165,7 @@ class PowerWeight(Component):
 
     def __call__(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> Tensor:
         raised = negatives.clamp_min(1e-4) ** self.power * mask
-        return raised / raised.sum(dim=1, keepdim=True)
+        return raised / raised.sum(dim=1, keepdim=True).clamp_min(torch.finfo(raised.dtype).tiny)
 
 
 @dataclass(frozen=True, repr=False)

@@ -26,7 +26,9 @@ class Barlow(FeatureObjective):
 
     Source: Zbontar et al. 2021 (batch); Li et al. 2024, section 4 (unit, with weight 30).
     Use it with wide projections and batches of a few hundred; it has no negatives and no temperature.
-    Relations: ``mbarlow`` at its original stage has the gradient of the unit form.
+    Relations: ``mbarlow`` at its original stage has the gradient of the unit form. The biased variance is that of the
+    authors' code, lightly and solo-learn (which multiplies the loss by .025); stable-pretraining and the pseudo-code of
+    the paper divide by the unbiased deviation, so that C_kk is at most (N-1)/N.
 
     >>> z = torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
     >>> Barlow()(z, z).item() < 1e-8
@@ -34,7 +36,7 @@ class Barlow(FeatureObjective):
     """
 
     source = "Zbontar et al. 2021; Li et al. 2024"
-    weight: float = number(default=0.0051, at_least=0)
+    weight: float = number(default=0.0051, at_least=0, tune=(5e-4, 5e-2))
     normalization: str = choice("batch", "unit", default="batch")
 
     def features(self, z1: Tensor, z2: Tensor) -> Statistics:
@@ -68,9 +70,9 @@ class VICReg(FeatureObjective):
     """
 
     source = "Bardes et al. 2022"
-    invariance: float = number(default=25.0, at_least=0)
+    invariance: float = number(default=25.0, at_least=0, tune=(5.0, 50.0))
     variance: float = number(default=25.0, at_least=0)
-    covariance: float = number(default=1.0, at_least=0)
+    covariance: float = number(default=1.0, at_least=0, tune=(0.1, 10.0))
     gamma: float = number(default=1.0, above=0)
     eps: float = number(default=1e-4, above=0)
     normalization: str = choice("none", "unit", default="none")

@@ -10,15 +10,15 @@ from torch import Tensor
 
 from hypersphere.engine import Anchors, Statistics
 from hypersphere.objectives.hinge import hinge
-from hypersphere.objectives.log_sums import LogSumObjective
+from hypersphere.objectives.log_sums import LogSumObjective, energy_of
 from hypersphere.objectives.registry import register
-from hypersphere.objectives.settings import choice, number
+from hypersphere.objectives.settings import TEMPERATURES, choice, number
 
 
 class Decoupled(LogSumObjective):
     """What the decoupled losses share: the softmax energy of the negatives alone."""
 
-    temperature: float = number(default=0.05, above=0, learnable=True)
+    temperature: float = number(default=0.05, above=0, learnable=True, tune=TEMPERATURES)
     negatives: str = choice("cross", "both", default="cross")  # type: ignore[misc]
 
     @property
@@ -26,7 +26,7 @@ class Decoupled(LogSumObjective):
         return "both" if self.negatives == "both" else "first"
 
     def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        alignment, energy = -positive / self.temperature, sums[0]
+        alignment, energy = -positive / self.temperature, energy_of(sums[0], number)
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 
 
@@ -65,10 +65,10 @@ class DCLPlus(LogSumObjective):
     """
 
     source = "Nie et al. 2023, Eq. 10"
-    temperature: float = number(default=0.15, above=0, learnable=True)
+    temperature: float = number(default=0.15, above=0, learnable=True, tune=TEMPERATURES)
 
     def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        return hinge(-positive / self.temperature, sums[0])
+        return hinge(-positive / self.temperature, sums[0], number)
 
 
 @register("dclw")
@@ -79,7 +79,8 @@ class DCLW(Decoupled):
 
     Source: Yeh et al. 2022 (DCLW). negatives "both" is their form (2N anchors), "cross" that of Nie et al. 2023.
     Use it where positives vary much in quality.
-    Relations: w = 1 gives ``dcl``, and so does σ → ∞.
+    Relations: w = 1 gives ``dcl``, and so does σ → ∞. lightly detaches w as we do; the code of
+    raminnakhli/Decoupled-Contrastive-Learning lets gradients flow through it: the same value, another gradient.
 
     >>> x = torch.eye(4)
     >>> round(DCLW(temperature=1.0)(x, x).item(), 6)
@@ -88,9 +89,9 @@ class DCLW(Decoupled):
 
     source = "Yeh et al. 2022"
     reductions = ("mean", "sum")
-    temperature: float = number(default=0.1, above=0, learnable=True)
+    temperature: float = number(default=0.1, above=0, learnable=True, tune=TEMPERATURES)
     negatives: str = choice("both", "cross", default="both")  # type: ignore[misc]
-    sigma: float = number(default=0.5, above=0)
+    sigma: float = number(default=0.5, above=0, tune=(0.1, 2.0))
 
     def prepare(self, x: Tensor, y: Tensor) -> Tensor:
         """log mean_k e^{s_kk/σ}: all that couples the anchors."""

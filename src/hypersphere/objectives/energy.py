@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine import Statistics, count, masked_max, masked_mean, masked_sum
-from hypersphere.geometry import chord
+from hypersphere.geometry import chord, squared_chord
 from hypersphere.objectives.base import PairwiseObjective
-from hypersphere.objectives.log_sums import LogSumObjective
+from hypersphere.objectives.log_sums import LogSumObjective, energy_of, energy_of_all
 from hypersphere.objectives.registry import register
-from hypersphere.objectives.settings import Number, anything, choice, number
+from hypersphere.objectives.settings import TEMPERATURES, Number, anything, choice, number
 
 
 class AlignedEnergy(PairwiseObjective):
@@ -50,7 +50,7 @@ class MHE(AlignedEnergy, LogSumObjective):
 
     source = "Li et al. 2024; Liu et al. 2018"
     reductions = ("mean",)
-    weight: float = number(default=10.0, at_least=0)
+    weight: float = number(default=10.0, at_least=0, tune=(1.0, 100.0))
     s: Any = anything(default=None)
 
     def check(self) -> None:
@@ -66,7 +66,7 @@ class MHE(AlignedEnergy, LogSumObjective):
         return 2.0 if self.s is None else None
 
     def otherwise(self, positive: Tensor, negatives: Any, mask: Tensor) -> Statistics:
-        squared = (2 - 2 * negatives).clamp_min(1e-12)
+        squared = squared_chord(negatives).clamp_min(1e-12)
         potential = masked_sum(-0.5 * squared.log() if self.s == 0 else squared ** (-self.s / 2), mask)
         return self.of_sums(positive, [potential], count(mask))
 
@@ -74,8 +74,8 @@ class MHE(AlignedEnergy, LogSumObjective):
         return {"distance": self.distance(positive), "potential": sums[0], "pairs": number.to(positive)}
 
     def combine(self, statistics: Statistics) -> Statistics:
-        potential, pairs = statistics["potential"], statistics["pairs"].sum()
-        mean = torch.logsumexp(potential, dim=0) - pairs.log() - 2 if self.s is None else potential.sum() / pairs
+        potential, pairs = statistics["potential"], statistics["pairs"]
+        mean = energy_of_all(potential, pairs, 2.0) if self.s is None else potential.sum() / pairs.sum().clamp_min(1)
         alignment, energy = statistics["distance"].mean(), self.weight * mean
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 
@@ -96,11 +96,11 @@ class MHS(AlignedEnergy):
     """
 
     source = "Li et al. 2024; Liu et al. 2021"
-    weight: float = number(default=1.0, at_least=0)
+    weight: float = number(default=1.0, at_least=0, tune=(0.1, 10.0))
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
         alignment = self.distance(positive)
-        energy = -self.weight * chord(masked_max(negatives, mask))
+        energy = energy_of(-self.weight * chord(masked_max(negatives, mask)), count(mask))
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 
 
@@ -121,7 +121,7 @@ class DHEL(LogSumObjective):
     """
 
     source = "Koromilas et al. 2024"
-    temperature: float = number(default=0.3, above=0, learnable=True)
+    temperature: float = number(default=0.3, above=0, learnable=True, tune=TEMPERATURES)
     energy: str = choice("anchor", "both", "symmetric", default="anchor")
 
     @property
@@ -133,7 +133,7 @@ class DHEL(LogSumObjective):
         return "both" if self.energy == "symmetric" else "first"
 
     def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        alignment, energy = -positive / self.temperature, torch.stack(list(sums)).sum(dim=0)
+        alignment, energy = -positive / self.temperature, energy_of(torch.stack(list(sums)).sum(dim=0), number)
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 
 
@@ -145,7 +145,9 @@ class Spectral(PairwiseObjective):
 
     Source: HaoChen et al. 2021.
     Use it when a linear probe follows: its minimiser factorises the augmentation graph.
-    Relations: the second order of ``infonce`` at a large temperature.
+    Relations: the second order of ``infonce`` at a large temperature. The authors' code cuts rows to a length of
+    √μ (1 by default), leaves shorter rows as they are, and divides the loss by μ: of rows that are all cut it computes
+    -2 mean s_ii + μ mean s_ij², which is this at μ = 1. Here every row has length 1.
 
     >>> x = torch.eye(4)
     >>> Spectral()(x, x).item()

@@ -10,6 +10,7 @@ from torch import Tensor
 from hypersphere.engine import (
     Anchors,
     Statistics,
+    count,
     masked_logsumexp,
     masked_max,
     masked_softmax,
@@ -17,7 +18,8 @@ from hypersphere.engine import (
     weighted_sum,
 )
 from hypersphere.objectives.base import PairwiseObjective
-from hypersphere.objectives.settings import choice, number
+from hypersphere.objectives.log_sums import energy_of
+from hypersphere.objectives.settings import TEMPERATURES, choice, number
 
 
 class ModifiedObjective(PairwiseObjective):
@@ -36,10 +38,10 @@ class ModifiedObjective(PairwiseObjective):
     reductions: ClassVar[tuple[str, ...]] = ("sum", "mean")
     stages: ClassVar[tuple[str, ...]] = ("original", "+gd", "+w", "+r")
 
-    margin: float = number(default=0.30)
-    temperature: float = number(default=0.05, above=0)
-    ratio: float = number(default=1.5, at_least=0)
-    weight: float = number(default=30.0, at_least=0)
+    margin: float = number(default=0.30, tune=(0.1, 0.9))
+    temperature: float = number(default=0.05, above=0, tune=TEMPERATURES)
+    ratio: float = number(default=1.5, at_least=0, tune=(0.5, 3.0))
+    weight: float = number(default=30.0, at_least=0, tune=(3.0, 300.0))
     stage: str = choice("original", "+gd", "+w", "+r", default="+r")
     views: str = choice("both", "anchor", default="both")
     variant: str = choice("paper", "released", default="paper")
@@ -129,9 +131,10 @@ class ModifiedObjective(PairwiseObjective):
         """Mean of x_i·x_j under the anchor's own weights, and the logarithm of its share of all weight."""
         by, mask = self.matrix(anchors, self.weigh_by).detach(), anchors.mask
         along = self.matrix(anchors, self.moved_along)
+        negative = weighted_sum(masked_softmax(by, mask, self.exponent), along)
         return {
-            "negative": weighted_sum(masked_softmax(by, mask, self.exponent), along),
-            "mass": masked_logsumexp(by, mask, self.exponent),
+            "negative": energy_of(negative, count(mask)),
+            "mass": masked_logsumexp(by, mask, self.exponent).clamp_min(torch.finfo(by.dtype).min),
         }
 
     @property

@@ -13,7 +13,7 @@ from hypersphere.engine import Statistics, masked_logsumexp
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.infonce import InfoNCE
 from hypersphere.objectives.registry import register
-from hypersphere.objectives.settings import number
+from hypersphere.objectives.settings import TEMPERATURES, number
 
 LONGEST = 2.3  # raw rows are clipped to this length before they are mapped into the ball
 
@@ -27,7 +27,7 @@ def lorentz_rows(z: Tensor, curvature: float) -> Tensor:
     Near the rim the two halves of that product are in the thousands and all but cancel, and so do those of ‖x-y‖²:
     matrix products in float32 keep three digits of the distance. So the points are in float64, where there is one.
     """
-    z = z if z.device.type == "mps" else z.double()
+    z = z.float() if z.device.type == "mps" else z.double()
     root = curvature**0.5
     scale = z.detach().abs().amax(dim=1, keepdim=True).clamp_min(1)  # so that squares of huge rows do not overflow
     scaled = z / scale
@@ -43,7 +43,7 @@ class BallInfoNCE(PairwiseObjective):
     """InfoNCE with the negative hyperbolic distance d as similarity; reads -cosh(√c d), Lorentz products of points."""
 
     name = "ball_infonce"
-    temperature: float = number(default=0.1, above=0, learnable=True)
+    temperature: float = number(default=0.1, above=0, learnable=True, tune=TEMPERATURES)
     curvature: float = number(default=1.0, above=0)
 
     def rows(self, z: Tensor) -> Tensor:
@@ -83,7 +83,8 @@ class Hyperbolic(Objective):
     L = InfoNCE(cosine/τ) + weight · InfoNCE(-d/τ), d = arccosh(1 + 2c‖x-y‖²/((1-c‖x‖²)(1-c‖y‖²)))/√c, with
     x = tanh(√c ‖z‖) z/(√c ‖z‖) and raw rows clipped to norm 2.3; c = ``curvature``.
 
-    Source: Ge et al. 2023 (HCL); the weight is ours.
+    Source: Ge et al. 2023 (HCL); the weight and the clip are ours. The clip keeps rows off the rim of the ball, where
+    gradients vanish; a row longer than 2.3 counts as one of that length.
     Use it for data with a hierarchy: rows near the centre of the ball can be close to many others.
     Relations: weight 0 is ``infonce``. The length of raw rows matters here.
 
@@ -93,9 +94,9 @@ class Hyperbolic(Objective):
     """
 
     source = "Ge et al. 2023"
-    temperature: float = number(default=0.1, above=0, learnable=True)
+    temperature: float = number(default=0.1, above=0, learnable=True, tune=TEMPERATURES)
     curvature: float = number(default=1.0, above=0)
-    weight: float = number(default=0.1, at_least=0)
+    weight: float = number(default=0.1, at_least=0, tune=(0.01, 1.0))
 
     raw_rows = True
 

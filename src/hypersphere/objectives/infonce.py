@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from hypersphere.engine import Statistics, masked_logsumexp
-from hypersphere.geometry import angle
+from hypersphere.geometry import angle, squared_chord
 from hypersphere.objectives.base import PairwiseObjective
-from hypersphere.objectives.log_sums import LogSumObjective
+from hypersphere.objectives.log_sums import LogSumObjective, energy_of
 from hypersphere.objectives.registry import register
-from hypersphere.objectives.settings import flag, number
+from hypersphere.objectives.settings import TEMPERATURES, choice, flag, number
 
 
 def against(alignment: Tensor, others: Tensor) -> Statistics:
@@ -32,7 +32,7 @@ def against(alignment: Tensor, others: Tensor) -> Statistics:
 class SoftmaxObjective(LogSumObjective):
     """-log of the positive's share in a softmax over the positive and the negatives."""
 
-    temperature: float = number(default=0.05, above=0, learnable=True)
+    temperature: float = number(default=0.05, above=0, learnable=True, tune=TEMPERATURES)
 
     def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
         return against(-positive / self.temperature, sums[0])
@@ -43,6 +43,9 @@ class InfoNCE(SoftmaxObjective):
     """Cross-entropy of picking the positive among all keys of the other view.
 
     L_i = -log( e^{s_ii/τ} / Σ_j e^{s_ij/τ} ), mean over anchors; ``symmetric`` averages rows and columns.
+    extra_negatives: the anchors that the ``negatives=`` of a call are contrasted with, if symmetric. "first": the rows
+    of z1 alone, whose kind of keys they are, as sentence-transformers (MultipleNegativesRankingLoss with directions
+    query_to_doc and doc_to_query) treats hard negatives; "both": the rows of z2 too.
 
     Source: SimCSE (Gao et al. 2021); L_cl in Nie et al. 2023; L^info in Li et al. 2024; symmetric: CLIP.
     Use it when in doubt: it is the reference all others are compared with. It needs many negatives and its gradient
@@ -56,6 +59,7 @@ class InfoNCE(SoftmaxObjective):
 
     source = "Gao et al. 2021; Nie et al. 2023"
     symmetric: bool = flag(default=False)
+    extra_negatives: str = choice("first", "both", default="first")  # type: ignore[misc]
 
     @property
     def anchors(self) -> str:
@@ -80,7 +84,7 @@ class NTXent(SoftmaxObjective):
     source = "Chen et al. 2020; Li & Pimentel-Alarcón 2024, Eq. 1"
     negatives = "both"
     anchors = "both"
-    temperature: float = number(default=0.5, above=0, learnable=True)
+    temperature: float = number(default=0.5, above=0, learnable=True, tune=TEMPERATURES)
 
 
 @register("arccon")
@@ -99,15 +103,16 @@ class ArcCon(LogSumObjective):
     """
 
     source = "Zhang et al. 2022; Li et al. 2024, Table 1"
-    temperature: float = number(default=0.05, above=0, learnable=True)
-    angle: float = number(default=pi / 18, at_least=0, at_most=pi)
+    temperature: float = number(default=0.05, above=0, learnable=True, tune=TEMPERATURES)
+    angle: float = number(default=pi / 18, at_least=0, at_most=pi, tune=(0.02, 0.5))
 
     @property
     def farthest(self) -> float:
         return -inf if self.angle < pi / 2 else inf  # c cos u - … falls without end
 
     def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        sine = (1 - positive**2).clamp_min(1e-12).sqrt()  # its slope at 0 is infinite
+        squared = squared_chord(positive)
+        sine = (squared * (1 - squared / 4)).clamp_min(1e-12).sqrt()  # its slope at 0 is infinite
         alignment = -(positive * cos(self.angle) - sine * sin(self.angle)) / self.temperature
         return against(alignment, sums[0])
 
@@ -131,17 +136,18 @@ class Debiased(LogSumObjective):
     source = "Chuang et al. 2020"
     negatives = "both"
     anchors = "both"
-    temperature: float = number(default=0.5, above=0, learnable=True)
-    prior: float = number(default=0.1, at_least=0, below=1)
+    temperature: float = number(default=0.5, above=0, learnable=True, tune=TEMPERATURES)
+    prior: float = number(default=0.1, at_least=0, below=1, tune=(0.01, 0.3))
 
     def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        scale, number_of, (others,) = 1 / self.temperature, number.to(positive), sums
+        scale, exists = 1 / self.temperature, number > 0
+        number_of, others = number.clamp_min(1).to(positive), energy_of(sums[0], number)
         own = positive * scale
         # log(Σ - τ⁺ M p) without leaving logarithms; where it is not positive the floor decides.
         share = torch.exp((own + (self.prior * number_of).log() - others).clamp_max(0.0)) if self.prior else 0 * own
         left = torch.where(share < 1, 1 - share, 1)
         rest = torch.where(share < 1, others + left.log() - log1p(-self.prior), -torch.inf)
-        energy = torch.maximum(rest, number_of.log() - scale)
+        energy = torch.where(exists, torch.maximum(rest, number_of.log() - scale), -inf)
         return {
             "loss": softplus(energy - own, threshold=50),
             "alignment": -own,
@@ -168,7 +174,7 @@ class Geodesic(PairwiseObjective):
     negatives = "both"
     anchors = "both"
     farthest = -1.0
-    temperature: float = number(default=0.1, above=0, learnable=True)
+    temperature: float = number(default=0.1, above=0, learnable=True, tune=TEMPERATURES)
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
         scale = 1 / self.temperature

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine import LOGARITHM, Statistics, count, masked_mean, masked_sum_of
+from hypersphere.geometry import squared_chord
 from hypersphere.objectives.log_sums import LogSumObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
@@ -39,10 +40,10 @@ class KCL(LogSumObjective):
     negatives = "same"
     turns_add = True
     kernel: str = choice("gaussian", "log", "imq", "riesz", "gaussian_riesz", default="gaussian")
-    t: float = number(default=2.0, above=0)
+    t: float = number(default=2.0, above=0, tune=(0.5, 8.0))
     c: float = number(default=2.0, above=0)
     s: float = number(default=1.0)
-    gamma: float = number(default=16.0, at_least=0)
+    gamma: float = number(default=16.0, at_least=0, tune=(1.0, 64.0))
     views: str = choice("anchor", "both", default="anchor")
     variant: str = choice("paper", "released", default="paper")
 
@@ -61,12 +62,12 @@ class KCL(LogSumObjective):
         return 2 * self.t if self.kernel == "gaussian" else None
 
     def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        return self._of_potential(positive, torch.exp(sums[0] - 2 * self.t) / number)
+        return self._of_potential(positive, torch.exp(sums[0] - 2 * self.t) / number.clamp_min(1))
 
     def otherwise(self, positive: Tensor, negatives: Any, mask: Tensor) -> Statistics:
         if self.kernel == "log":
             logarithms = masked_sum_of(LOGARITHM, negatives, mask, -2 * self.t, 1 + 2 * self.t)
-            potential = -0.5 * logarithms / count(mask)
+            potential = -0.5 * logarithms / count(mask).clamp_min(1)
         else:
             potential = masked_mean(self._kernel(self.kernel, negatives), mask)
         return self._of_potential(positive, potential)
@@ -86,5 +87,5 @@ class KCL(LogSumObjective):
             return torch.log(torch.rsub(cos, 1 + 2 * self.t, alpha=2 * self.t)) * -0.5
         if kernel == "imq":
             return self.c * (self.c**2 + 2 - 2 * cos).rsqrt()
-        power = (2 - 2 * cos).clamp_min(1e-12) ** (-self.s / 2)
+        power = squared_chord(cos).clamp_min(1e-12) ** (-self.s / 2)
         return power if self.s > 0 else -power

@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from hypersphere.engine import Anchors, Statistics, count, masked_logsumexp
 from hypersphere.objectives.base import PairwiseObjective
+
+
+def energy_of(log_sum: Tensor, number: Tensor) -> Tensor:
+    """The logarithm of a sum over the anchor's negatives as an energy: 0 where it has none."""
+    return torch.where(number > 0, log_sum, 0)
+
+
+def energy_of_all(log_sums: Tensor, number: Tensor, shift: float) -> Tensor:
+    """Logarithm of the mean over the pairs of all anchors, less ``shift``: 0 if there is no pair. (N,), (N,) -> ()."""
+    pairs = number.sum()
+    known = energy_of(log_sums, pairs)  # finite: log Σ exp(-inf) has no gradient
+    return energy_of(torch.logsumexp(known, dim=0) - pairs.clamp_min(1).log() - shift, pairs)
 
 
 class LogSumObjective(PairwiseObjective):

@@ -71,6 +71,8 @@ class MixedNegatives(Lens):
         takes the place of the first. An only negative is mixed with itself."""
         # Extra negatives, which stand behind the batch's own columns, are not mixed, nor are further positives.
         usable = anchors.mask if anchors.relatives is None else anchors.mask & ~anchors.relatives
+        if size == 1:  # the batch has no other instance
+            return anchors.places.new_zeros(len(usable), 2), usable.new_zeros(len(usable))
         if self.kind == "positive":
             ahead = torch.arange(1, 2 if anchors.relatives is None else size, device=usable.device)
             following = (anchors.places.unsqueeze(1) + ahead) % size
@@ -119,7 +121,7 @@ class MixCSE(Lens):
         # f(y)_{i-1} is made of y_i, and f(x)_i of x_{i+1}, by 1-λ.
         wider[lines, columns + (anchors.places - 1) % size] = 0
         wider[lines, columns + size + (anchors.places + 1) % size] = 0
-        mask = pad(anchors.mask, (0, 2 * size), value=True)
+        mask = pad(anchors.mask, (0, 2 * size), value=size > 1)  # one instance has no next one to be mixed with
         return self.inner.block(replace(anchors, negatives=(wider,), mask=mask))
 
 
@@ -154,7 +156,7 @@ class Mixup(Objective):
     final = ("base",)
     base: Any = anything(default="infonce")
     kind: str = choice("negatives", "positive", default="negatives")
-    mix: float = number(default=0.2, at_least=0, at_most=1)
+    mix: float = number(default=0.2, at_least=0, at_most=1, tune=(0.05, 0.5))
     normalize: bool = flag(default=False)
     variant: str = choice("paper", "released", default="paper")
 

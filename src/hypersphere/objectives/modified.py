@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Anchors, Statistics, masked_max, masked_min
+from hypersphere.engine import Anchors, Statistics, count, masked_max, masked_min
+from hypersphere.geometry import squared_chord
 from hypersphere.objectives.gated import ModifiedObjective, QuadraticStart
+from hypersphere.objectives.log_sums import energy_of
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
 
@@ -32,8 +34,8 @@ class ModifiedMHE(ModifiedObjective):
     """
 
     source = "Li et al. 2024, Eq. 14, 16"
-    ratio: float = number(default=1.75, at_least=0)
-    weight: float = number(default=10.0, at_least=0)
+    ratio: float = number(default=1.75, at_least=0, tune=(0.5, 3.0))
+    weight: float = number(default=10.0, at_least=0, tune=(1.0, 100.0))
     variant: str = choice("paper", "released", "printed", default="paper")
 
     def times(self, gate: Tensor) -> Tensor:
@@ -64,7 +66,7 @@ class ModifiedBarlow(QuadraticStart):
     variant "released" takes the weights from b at every stage; "printed" from s at every stage, as Eq. 10 has it.
     Reduction "sum", as the gradients are defined.
 
-    Source: Li et al. 2024, Eq. 6, 10 (corrected: weight h'_i·h'_j) and 13, Table 5 for the stages.
+    Source: Li et al. 2024, Eq. 6, 10 (corrected: weight h'_i·h'_j) and 18, Table 5 for the stages.
     Use it for sentences (BERT-base: m .30, τ .05, r 1.5; RoBERTa-base: m .37, r 1.25). Compare gradients, not values.
     Relations: the original stage has the gradient of ``barlow`` on unit vectors with weight ν.
 
@@ -73,7 +75,7 @@ class ModifiedBarlow(QuadraticStart):
     -3.0
     """
 
-    source = "Li et al. 2024, Eq. 6, 10, 13"
+    source = "Li et al. 2024, Eq. 6, 10, 18"
     variant: str = choice("paper", "released", "printed", default="paper")
 
     @property
@@ -133,8 +135,8 @@ class ModifiedMHS(ModifiedObjective):
 
     source = "Li et al. 2024, Eq. 15, 17"
     stages = ("original", "+gd", "+r")
-    ratio: float = number(default=1.75, at_least=0)
-    weight: float = number(default=1.0, at_least=0)
+    ratio: float = number(default=1.75, at_least=0, tune=(0.5, 3.0))
+    weight: float = number(default=1.0, at_least=0, tune=(0.1, 10.0))
     variant: str = choice("paper", "released", "printed", default="paper")
 
     @property
@@ -152,9 +154,9 @@ class ModifiedMHS(ModifiedObjective):
 
     def push(self, anchors: Anchors) -> Statistics:
         nearest = masked_max(self.matrix(anchors, self.moved_along), anchors.mask)
-        squared = 2 - 2 * nearest.detach()
+        squared = squared_chord(nearest).detach()
         distance = (squared + 1e-4).sqrt() if self.released else squared.clamp_min(COINCIDENT).sqrt()
-        found = {"negative": nearest, "mass": 1 / distance}
+        found = {"negative": energy_of(nearest, count(anchors.mask)), "mass": 1 / distance}
         if self.misprinted:
             widest = masked_min(self.matrix(anchors, "same").detach(), anchors.mask)
             found["pull"] = (2 - 2 * widest).clamp_min(COINCIDENT).rsqrt()

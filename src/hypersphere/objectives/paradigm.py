@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Anchors, Statistics, weighted_sum
+from hypersphere.engine import Anchors, Statistics, count, weighted_sum
+from hypersphere.geometry.near import detached
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.components import DISSIPATIONS, RATIOS, WEIGHTS, Component
 from hypersphere.objectives.registry import register
@@ -88,15 +89,15 @@ class Paradigm(PairwiseObjective):
         return super().block(anchors)
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        known = positive.detach(), negatives.detach(), mask
-        gate = self.dissipation(*known)
+        known, exists = (detached(positive), detached(negatives), mask), count(mask) > 0
+        gate, ratio = (torch.where(exists, component(*known), 0) for component in (self.dissipation, self.ratio))
         if isinstance(self.weight, Component):  # ours are 0 outside the mask
             total, along = self.weight.sums(positive, negatives, mask)
         else:
             weight = torch.where(mask, self.weight(*known), 0)
             total, along = weight.sum(dim=1), weighted_sum(weight, negatives)
-        alignment = -gate * self.ratio(*known) * total * positive
-        energy = gate * along
+        alignment = -gate * ratio * torch.where(exists, total, 0) * positive
+        energy = gate * torch.where(exists, along, 0)
         found = {"loss": alignment + energy, "alignment": alignment, "energy": energy}
         return {**found, "gate": gate} if self.released else found
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, TypeVar
 
 from torch import nn
 
+from hypersphere.documents import expand
 from hypersphere.names import did_you_mean
+from hypersphere.objectives import files
 from hypersphere.objectives.base import Objective
+from hypersphere.objectives.functions import objective_of
 from hypersphere.objectives.presets import PRESETS, preset_parameters
 
 _REGISTRY: dict[str, type[Objective]] = {}
+_FILES: dict[str, Path] = {}  # by name, the user's file that registered it, if one was named or imported here
 Kind = TypeVar("Kind", bound=type[Objective])
 
 
@@ -21,7 +27,7 @@ def register(name: str) -> Callable[[Kind], Kind]:
     def keep(cls: Kind) -> Kind:
         known = _REGISTRY.get(name)
         if known and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise ValueError(f"an objective named {name!r} is registered already ({known.__qualname__})")
+            raise ValueError(f"an objective named {name!r} is registered already ({known.__module__}); rename yours")
         cls.name = name
         _REGISTRY[name] = cls
         return cls
@@ -29,19 +35,30 @@ def register(name: str) -> Callable[[Kind], Kind]:
     return keep
 
 
-def list_objectives() -> list[str]:
-    """Names of all registered objectives.
+def list_objectives(pattern: str | None = None) -> list[str]:
+    """Names of all registered objectives, or of those that fit a pattern: with ``*``, ``?`` or ``[…]`` as in a shell,
+    otherwise a part of the name. No name fits: an empty list.
 
     >>> "infonce" in list_objectives()
     True
+    >>> list_objectives("*nce"), list_objectives("vic")
+    (['infonce'], ['mvicreg', 'vicreg'])
     """
-    return sorted(_REGISTRY)
+    if pattern is None:
+        return sorted(_REGISTRY)
+    whole = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
+    return sorted(name for name in _REGISTRY if fnmatchcase(name, whole))
 
 
 def objective_class(name: str) -> type[Objective]:
-    """The class registered under ``name``, or an error with the nearest right name."""
+    """The class registered under ``name``, or an error with the nearest right name.
+
+    ``mine.py:name`` is what the file registers under that name, or a class or function it has.
+    """
     if not isinstance(name, str):
         raise ValueError(f"an objective is asked for by its name, not by {name!r}")
+    if parts := files.split(name):
+        return _class_in_file(*parts)
     if name not in _REGISTRY:
         if name in PRESETS:
             example = next(iter(PRESETS[name]))
@@ -51,10 +68,58 @@ def objective_class(name: str) -> type[Objective]:
     return _REGISTRY[name]
 
 
+def import_file(path: Path | str) -> list[str]:
+    """Executes a Python file, once in a process, and returns the names of the objectives it registers."""
+    before = dict(_REGISTRY)
+    try:
+        module = files.load(Path(path))
+    except files.FileError:
+        _REGISTRY.clear()
+        _REGISTRY.update(before)  # a file that fails half-way leaves nothing behind
+        raise
+    path = expand(path).resolve()
+    for name, cls in _REGISTRY.items():
+        if name not in before or cls.__module__ == module.__name__:
+            _FILES[name] = path
+    return sorted(name for name, file in _FILES.items() if file == path)
+
+
+def with_file(name: str) -> str:
+    """The name by which another process finds the same objective: with the absolute path of the user's file that
+    registered it, if it comes from one."""
+    return f"{_FILES[name]}:{name}" if name in _FILES else files.absolute(name)
+
+
+def _class_in_file(path: Path, name: str) -> type[Objective]:
+    registered = import_file(path)
+    if name in registered:
+        return _REGISTRY[name]
+    module = files.load(path)
+    found: Any = vars(module).get(name)
+    if isinstance(found, type) and issubclass(found, Objective):
+        if "name" not in vars(found):  # it would go by the name of the class it derives from
+            found.name = name
+        return found
+    is_loss = issubclass(found, nn.Module) if isinstance(found, type) else not isinstance(found, nn.Module)
+    if callable(found) and is_loss:
+        return objective_of(found, name)
+    if found is not None:
+        kind = f"a {type(found).__name__}" if not isinstance(found, type) else "a class of something else"
+        raise ValueError(f"in {path} {name!r} is {kind}, not an objective or a function of two views")
+    there = [*registered, *(key for key, value in vars(module).items() if _defined(value, module.__name__))]
+    has = f"it has {', '.join(dict.fromkeys(there))}" if there else "it defines none"
+    raise ValueError(f"there is no objective {name!r} in {path}{did_you_mean(name, there)} ({has})")
+
+
+def _defined(value: Any, module: str) -> bool:
+    return callable(value) and getattr(value, "__module__", None) == module
+
+
 def create_objective(name: str, *, preset: str | None = None, **params: Any) -> Objective:
     """A new objective with the given settings; the others keep their defaults, or the preset's.
 
-    A preset is named after the peer whose loss it equals; see ``list_presets``.
+    A preset is named after the peer whose loss it equals; see ``list_presets``. A name such as ``mine.py:triplet``
+    executes the file, once, and takes the objective of that name, or a function of two views, from it.
 
     >>> create_objective("met", margin=0.4)
     MET(margin=0.4)

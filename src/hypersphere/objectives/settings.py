@@ -10,12 +10,49 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 REQUIRED: Any = object()
+TEMPERATURES = (0.02, 1.0)  # where a temperature is worth looking for
+LOG_SCALE = 10.0  # a range whose ends differ by at least this factor is searched on a logarithmic scale
+
+
+class Range(NamedTuple):
+    """Where a comparison looks for a setting."""
+
+    low: float
+    high: float
+
+    @property
+    def log(self) -> bool:
+        return self.low > 0 and self.high >= LOG_SCALE * self.low
+
+    def at(self, share: float) -> float:
+        """The value at a share of the range, 0 to 1.
+
+        >>> Range(0.01, 1.0).at(0.5), Range(1.0, 3.0).at(0.5)
+        (0.1, 2.0)
+        """
+        if self.log:
+            return float(math.exp(math.log(self.low) + share * math.log(self.high / self.low)))
+        return self.low + share * (self.high - self.low)
+
+    def share(self, value: float) -> float:
+        """Where in the range a value is; outside of it below 0 or above 1."""
+        if self.log:
+            return math.log(value / self.low) / math.log(self.high / self.low) if value > 0 else -math.inf
+        return (value - self.low) / (self.high - self.low)
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}{', logarithmic' if self.log else ''}"
+
+
+def is_sharded(value: Any) -> bool:
+    """Whether it is spread over processes (a DTensor), as FSDP2 leaves a parameter outside of forward."""
+    return hasattr(value, "full_tensor")
 
 
 class Setting:
@@ -68,10 +105,12 @@ class Number(Setting):
         at_most: float | None = None,
         learnable: bool = False,
         whole: bool = False,
+        tune: tuple[float, float] | None = None,
     ) -> None:
         super().__init__(default)
         self.above, self.at_least, self.below, self.at_most = above, at_least, below, at_most
         self.learnable, self.whole = learnable, whole
+        self.tune = None if tune is None else Range(*tune)
 
     @property
     def parameter(self) -> str:
@@ -82,7 +121,9 @@ class Number(Setting):
         learned = None if instance is None else instance.__dict__.get("_parameters", {}).get(self.parameter)
         if learned is None:
             return super().__get__(instance, owner)
-        return learned.exp() if self.above == 0 else learned
+        if self.above != 0:
+            return learned  # under its own name, where torch looks for it
+        return learned.exp() if is_sharded(learned) else learned.exp().reshape(())
 
     def __set__(self, instance: Any, value: Any) -> None:
         learned = instance.__dict__.get("_parameters", {}).get(self.parameter)
@@ -92,12 +133,18 @@ class Number(Setting):
         clean = self.clean(value, f"{type(instance).name}'s {self.name}")
         with torch.no_grad():
             learned.fill_(math.log(clean) if self.above == 0 else clean)
+        self._begin_at(instance, clean)
 
     def learn(self, instance: Any) -> None:
-        """Turns the value into an nn.Parameter."""
+        """Turns the value into an nn.Parameter: of one dimension, since FSDP2's fully_shard takes no scalars."""
         value = instance.__dict__.pop(self.name)
-        start = torch.tensor(math.log(value) if self.above == 0 else float(value))
+        self._begin_at(instance, value)
+        start = torch.tensor([math.log(value) if self.above == 0 else float(value)])
         instance.register_parameter(self.parameter, nn.Parameter(start))
+
+    def _begin_at(self, instance: Any, value: float) -> None:
+        """Keeps what a learned number was set to."""
+        instance.__dict__.setdefault("_starts", {})[self.name] = value
 
     def clean(self, value: Any, what: str) -> Any:
         if isinstance(value, Tensor) and value.numel() == 1:
@@ -166,9 +213,10 @@ def number(
     at_most: float | None = None,
     learnable: bool = False,
     whole: bool = False,
+    tune: tuple[float, float] | None = None,
 ) -> Any:
-    """A number, optionally bounded, whole, or allowed to be learned."""
-    return Number(default, above, at_least, below, at_most, learnable, whole)
+    """A number, optionally bounded, whole, or allowed to be learned; ``tune``: where a comparison looks for it."""
+    return Number(default, above, at_least, below, at_most, learnable, whole, tune)
 
 
 def choice(*words: str, default: str) -> Any:

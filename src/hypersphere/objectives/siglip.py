@@ -10,7 +10,7 @@ from torch.nn.functional import softplus
 from hypersphere.engine import SOFTPLUS, Statistics, masked_sum_of
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import register
-from hypersphere.objectives.settings import flag, number
+from hypersphere.objectives.settings import TEMPERATURES, flag, number
 
 
 @register("siglip")
@@ -30,8 +30,8 @@ class SigLIP(PairwiseObjective):
     """
 
     source = "Zhai et al. 2023"
-    temperature: float = number(default=0.1, above=0, learnable=True)
-    bias: float = number(default=-10.0, learnable=True)
+    temperature: float = number(default=0.1, above=0, learnable=True, tune=TEMPERATURES)
+    bias: float = number(default=-10.0, learnable=True, tune=(-20.0, 0.0))
     learnable: bool = flag(default=True)
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:

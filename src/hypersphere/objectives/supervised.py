@@ -10,7 +10,7 @@ from torch import Tensor
 from hypersphere.engine import Statistics, count, masked_logsumexp, masked_sum
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import register
-from hypersphere.objectives.settings import choice, number
+from hypersphere.objectives.settings import TEMPERATURES, choice, number
 
 
 @register("supcon")
@@ -23,7 +23,8 @@ class SupCon(PairwiseObjective):
 
     Source: Khosla et al. 2020, both forms.
     Use it when some or all labels are known. "out" is the better one in the paper.
-    Relations: without labels it is ``ntxent``.
+    Relations: without labels it is ``ntxent``. The authors' code multiplies the loss by τ over a base temperature
+    (.07), which is 1 at its own default τ = .07; here there is no such factor.
 
     >>> x = torch.eye(4)
     >>> round(SupCon(temperature=1.0)(x, x, torch.tensor([0, 0, 1, 1])).item(), 6)
@@ -34,7 +35,7 @@ class SupCon(PairwiseObjective):
     negatives = "both"
     anchors = "both"
     labelled = True
-    temperature: float = number(default=0.1, above=0, learnable=True)
+    temperature: float = number(default=0.1, above=0, learnable=True, tune=TEMPERATURES)
     form: str = choice("out", "in", default="out")
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:

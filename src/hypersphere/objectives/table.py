@@ -39,11 +39,20 @@ def markdown() -> str:
 
 def refresh(text: str) -> str:
     """The text with the table between its two marks made anew."""
-    before, found, rest = text.partition(BEGIN)
-    _, closed, after = rest.partition(END)
+    return between(text, BEGIN, END, markdown())
+
+
+def between(text: str, begin: str, end: str, body: str) -> str:
+    """The text with what stands between two marks replaced.
+
+    >>> between("before <b>old<e> after", "<b>", "<e>", "new")
+    'before <b>\\nnew\\n<e> after'
+    """
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise ValueError(f"the file needs the marks {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{markdown()}\n{END}{after}"
+        raise ValueError(f"the file needs the marks {begin} and {end}")
+    return f"{before}{begin}\n{body}\n{end}{after}"
 
 
 def _short(value: object) -> str:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from hypersphere.engine import Statistics, masked_max, masked_min
+from hypersphere.engine import Statistics, count, masked_max, masked_min
 from hypersphere.geometry import angle, chord
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.hinge import hinge
@@ -32,7 +32,7 @@ class Triplet(PairwiseObjective):
     "euclidean", "angle", or a function of the cosine; the margin defaults to .23, .45, .15π, a function needs one.
     variant "printed" has max for min, the farthest negative, as Li et al. 2024 print it.
 
-    Source: Nie et al. 2023, section 5 (the generic form).
+    Source: Nie et al. 2023, Appendix C.6 (the generic form).
     Use it to try a distance of your own; the named ones are ``mpt``, ``met`` and ``mat``.
     Relations: the gate of ``paradigm``; ties give one of the valid subgradients.
 
@@ -44,7 +44,7 @@ class Triplet(PairwiseObjective):
     0.5
     """
 
-    source = "Nie et al. 2023"
+    source = "Nie et al. 2023, C.6"
     distance: Any = anything(default="euclidean")
     margin: Any = anything(default=None)
     variant: str = choice("paper", "printed", default="paper")
@@ -67,10 +67,10 @@ class Triplet(PairwiseObjective):
         nearest = self.variant == "paper"
         if callable(self.distance):
             found = (masked_min if nearest else masked_max)(self.distance(negatives), mask)
-            return hinge(self.distance(positive), self.margin - found)
+            return hinge(self.distance(positive), self.margin - found, count(mask))
         distance = DISTANCES[self.distance][0]
         found = (masked_max if nearest else masked_min)(negatives, mask)
-        return hinge(distance(positive), self.margin - distance(found))
+        return hinge(distance(positive), self.margin - distance(found), count(mask))
 
 
 class NearestTriplet(PairwiseObjective):
@@ -103,7 +103,7 @@ class NearestTriplet(PairwiseObjective):
         hardest = masked_max(negatives, mask)
         if self.variant == "released" and self.blanked:
             hardest = hardest.clamp_min(0)
-        return hinge(self.distance(positive), self.margin - self.distance(hardest))
+        return hinge(self.distance(positive), self.margin - self.distance(hardest), count(mask))
 
 
 @register("mpt")
@@ -124,7 +124,7 @@ class MPT(NearestTriplet):
     """
 
     source = "Nie et al. 2023, Eq. 13"
-    margin: float = number(default=0.23, at_least=0)
+    margin: float = number(default=0.23, at_least=0, tune=(0.05, 1.0))
 
     def distance(self, cos: Tensor) -> Tensor:
         return -cos
@@ -137,7 +137,7 @@ class MET(NearestTriplet):
     L_i = max(0, ‖h_i-h'_i‖ - min_{j≠i} ‖h_i-h'_j‖ + m), mean over anchors.
     variant "released" is the authors' code: min_{j≠i} ‖h_j-h'_i‖, the second view as anchors.
 
-    Source: Nie et al. 2023, section 5 (MET), its gradient in Eq. 21; best margins .40 to .50.
+    Source: Nie et al. 2023, section 4.2, Eq. 14, its gradient in Eq. 21; best margins .40 to .50.
     Use it where a contrastive loss overfits; its ratio d_neg/d_pos > 1 pulls positives harder than ``mpt``.
     Relations: ``mpt`` on the dot product, ``mat`` on the angle; euclidean three times in ``paradigm``.
 
@@ -147,9 +147,9 @@ class MET(NearestTriplet):
     1.864213
     """
 
-    source = "Nie et al. 2023"
+    source = "Nie et al. 2023, Eq. 14"
     blanked = False  # a distance of 2 there, which is never the smallest
-    margin: float = number(default=0.45, at_least=0)
+    margin: float = number(default=0.45, at_least=0, tune=(0.05, 1.2))
 
     def distance(self, cos: Tensor) -> Tensor:
         return chord(cos)
@@ -162,7 +162,7 @@ class MAT(NearestTriplet):
     L_i = max(0, θ_ii' - min_{j≠i} θ_ij' + m), mean over anchors.
     variant "released" is the authors' code: min(π/2, min_{j≠i} θ_ji'), the second view as anchors.
 
-    Source: Nie et al. 2023, section 5 (MAT), its gradient in Eq. 22; margins of .10π to .20π.
+    Source: Nie et al. 2023, section 4.2, Eq. 15, its gradient in Eq. 22; margins of .10π to .20π.
     Use it for a gradient of constant length: both parts have norm 1 while the anchor is active.
     Relations: ``mpt`` on the dot product, ``met`` on the chord; angle three times in ``paradigm``.
 
@@ -172,8 +172,8 @@ class MAT(NearestTriplet):
     0.429204
     """
 
-    source = "Nie et al. 2023"
-    margin: float = number(default=0.15 * pi, at_least=0)
+    source = "Nie et al. 2023, Eq. 15"
+    margin: float = number(default=0.15 * pi, at_least=0, tune=(0.05, 1.5))
 
     def distance(self, cos: Tensor) -> Tensor:
         return angle(cos)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -31,17 +31,29 @@ def assert_distributed_exact(
     seed: int = 0,
     tolerance: float = 1e-9,
     timeout: float = 60.0,
+    equal_shares: bool = False,
+    value: Literal["same", "mean", "any"] = "same",
 ) -> None:
     """After DDP's averaging, an encoder's gradient on ``world_size`` real processes is that of one process.
 
-    Every process gets a share of a different size, embeds it with a DDP-wrapped encoder (float64) and calls the
-    objective; value, encoder gradient and the gradient of the objective's own parameters are compared with one
-    process that embeds the whole batch. Our own objectives are tried with ``gather=True``, with labels, and with
+    Every process gets a share of the batch, embeds it with a DDP-wrapped encoder (float64) and calls the objective;
+    encoder gradient, the gradient of the objective's own parameters, and value are compared with one process that
+    embeds the whole batch, and what differs is reported one by one.
+
+    equal_shares: shares of one size, for a loss that gathers only such (open_clip's, sentence-transformers'); if not,
+        every process has a share of a different size.
+    value: "same": every process reports that of the whole batch; "mean": each that of its own anchors, whose mean over
+        the processes it is (sentence-transformers', open_clip's with local_loss; with equal shares); "any": it is not
+        compared.
+
+    Our own objectives are tried with ``gather=True``, with labels, and with
     and without extra negatives; any other module or picklable function is called on the two views as it is.
 
     >>> import hypersphere as hs
     >>> assert_distributed_exact(hs.create_objective("infonce"), world_size=1)
     """
+    if value not in ("same", "mean", "any"):
+        raise ValueError(f"value must be 'same', 'mean' or 'any', not {value!r}")
     if world_size < 1:
         raise ValueError(f"world_size must be at least 1, not {world_size}")
     objective = copy.deepcopy(objective)
@@ -51,12 +63,23 @@ def assert_distributed_exact(
             if isinstance(module, Objective):
                 module.gather = True
     dim = dimension(objective, dim)
-    sizes = [3 + rank % 3 for rank in range(world_size)]  # uneven: 3, 4, 5, 3, …
+    sizes = [4 if equal_shares else 3 + rank % 3 for rank in range(world_size)]  # uneven: 3, 4, 5, 3, …
     for extra in (0, 2) if takes_negatives(objective) else (0,):
         with torch.random.fork_rng(devices=[]):
             whole = _step(copy.deepcopy(objective), sizes, range(world_size), dim, seed, extra, False)
-        shares = workers(world_size).run(_share, objective, sizes, dim, seed, extra, timeout=timeout)
-        _compare(whole, shares, tolerance)
+        try:
+            shares = workers(world_size).run(_share, objective, sizes, dim, seed, extra, timeout=timeout)
+        except (RuntimeError, TimeoutError) as error:
+            if isinstance(objective, Objective) or len(set(sizes)) == 1:
+                raise
+            raise type(error)(
+                f"{error}\n(the processes had {sizes} rows: try a loss that gathers equal shares with "
+                "equal_shares=True)"
+            ) from error
+        problems = [_of_gradient(whole, shares, tolerance), *_of_parameters(whole, shares, tolerance)]
+        problems.append(_of_value(whole[0], [each[0] for each in shares], value, tolerance))
+        if any(problems):
+            raise AssertionError("; ".join(problem for problem in problems if problem))
 
 
 def _share(objective: Any, sizes: list[int], dim: int, seed: int, extra: int) -> Result:
@@ -88,26 +111,41 @@ def _step(objective: Any, sizes: list[int], ranks: range, dim: int, seed: int, e
     return value.item(), [p.grad.clone() for p in encoder.parameters() if p.grad is not None], own
 
 
-def _compare(whole: Result, shares: list[Result], tolerance: float) -> None:
-    value, encoder, own = whole
-    expected = torch.cat([gradient.flatten() for gradient in encoder])
-    for rank, (found_value, found_encoder, found_own) in enumerate(shares):
-        found = torch.cat([gradient.flatten() for gradient in found_encoder])
-        error = (found - expected).abs().max().item()
-        if not error <= tolerance * (1 + expected.abs().max().item()):
-            ratio = (found @ expected / (expected @ expected)).item()
-            rest = ((found - ratio * expected).norm() / expected.norm()).item()
-            kind = f"it is {ratio:.4g} times the right one" if rest < 1e-6 else "its direction is wrong too"
-            raise AssertionError(
-                f"on {len(shares)} processes the encoder's gradient differs from that of one process by {error:.2e}; "
-                f"{kind}"
-            )
-        if not abs(found_value - value) <= tolerance * (1 + abs(value)):
-            raise AssertionError(f"process {rank} reports the value {found_value:.8g}; one process has {value:.8g}")
-        for place, (mine, one) in enumerate(zip(found_own, own, strict=True)):
-            if (mine is None) != (one is None) or (
-                mine is not None and one is not None and (mine - one).abs().max() > tolerance * (1 + one.abs().max())
-            ):
-                raise AssertionError(
-                    f"process {rank}: gradient of the objective's parameter {place} is {mine}, not {one}"
-                )
+def _of_gradient(whole: Result, shares: list[Result], tolerance: float) -> str:
+    """What is wrong with the encoder's gradient, which is the same on all processes; "" if nothing is."""
+    expected, found = (torch.cat([gradient.flatten() for gradient in each[1]]) for each in (whole, shares[0]))
+    error = (found - expected).abs().max().item()
+    if error <= tolerance * (1 + expected.abs().max().item()):
+        return ""
+    ratio = (found @ expected / (expected @ expected)).item()
+    rest = ((found - ratio * expected).norm() / expected.norm()).item()
+    kind = f"it is {ratio:.4g} times the right one" if rest < 1e-6 else "its direction is wrong too"
+    return f"on {len(shares)} processes the encoder's gradient differs from that of one process by {error:.2e}, {kind}"
+
+
+def _of_parameters(whole: Result, shares: list[Result], tolerance: float) -> list[str]:
+    """The same of the objective's own parameters, which DDP does not average."""
+    return [
+        f"process {rank}: gradient of the objective's parameter {place} is {mine}, not {one}"
+        for rank, (_, _, own) in enumerate(shares)
+        for place, (mine, one) in enumerate(zip(own, whole[2], strict=True))
+        if (mine is None) != (one is None)
+        or (mine is not None and one is not None and not torch.allclose(mine, one, rtol=tolerance, atol=tolerance))
+    ]
+
+
+def _of_value(whole: float, found: list[float], value: str, tolerance: float) -> str:
+    """The same of the value that the processes report."""
+    if value == "any":
+        return ""
+    near = tolerance * (1 + abs(whole))
+    mean = sum(found) / len(found)
+    if value == "mean":
+        return (
+            "" if abs(mean - whole) <= near else f"the processes' mean value is {mean:.8g}; one process has {whole:.8g}"
+        )
+    for rank, each in enumerate(found):
+        if not abs(each - whole) <= near:
+            local = "; their mean is right, so pass value='mean' if that is meant" if abs(mean - whole) <= near else ""
+            return f"process {rank} reports the value {each:.8g}; one process has {whole:.8g}{local}"
+    return ""

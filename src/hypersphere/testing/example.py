@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.objectives import FeatureObjective, Objective
+from hypersphere.objectives.functions import FunctionObjective
 
 
 def views(size: int, dim: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -63,7 +64,7 @@ def require_one_number(value: Tensor) -> Tensor:
 
 def takes_negatives(objective: Any) -> bool:
     """Whether extra negatives mean anything to it."""
-    while isinstance(objective, Objective) and not isinstance(objective, FeatureObjective):
+    while isinstance(objective, Objective) and not isinstance(objective, (FeatureObjective, FunctionObjective)):
         if not hasattr(objective, "base"):
             return True
         objective = objective.base

@@ -7,15 +7,20 @@ import multiprocessing
 import os
 import pickle
 import tempfile
+import time
 import traceback
 from collections.abc import Callable
-from functools import cache
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+
+from hypersphere.engine import processes
+from hypersphere.objectives import files
+
+GRACE = 5.0  # seconds for the others to fail too, or to be found waiting, once a process has failed
 
 
 class Workers:
@@ -37,28 +42,21 @@ class Workers:
             theirs.close()
             self._lines.append(ours)
             self._processes.append(process)
+        self._met = False
 
     def run(self, function: Callable[..., Any], *args: Any, timeout: float = 60.0) -> list[Any]:
         """``function(*args)`` on every process; results by rank. An error on any is raised here."""
         try:
-            message = pickle.dumps((function, args))
+            message = pickle.dumps((files.loaded(), pickle.dumps((function, args))))
         except Exception as error:
             raise ValueError(
                 f"what runs on other processes must be picklable, so defined at the top of a module: {error}"
             ) from error
+        if not self._met:
+            self._meet()
         for line in self._lines:
             line.send_bytes(message)
-        answers: list[tuple[bool, Any] | None] = []
-        for rank, line in enumerate(self._lines):
-            try:
-                answers.append(line.recv() if line.poll(timeout) else None)
-            except (EOFError, OSError):
-                self.close()
-                raise RuntimeError(
-                    f"process {rank} of {self.world_size} died; a script that starts processes needs its work under "
-                    "`if __name__ == '__main__':`, in a file"
-                ) from None
-            timeout = timeout if answers[-1] else 1.0  # the others have had their time
+        answers = self._answers(timeout, f"while it ran {getattr(function, '__name__', function)}; see its own output")
         silent = [rank for rank, answer in enumerate(answers) if answer is None]
         failed = [(rank, answer[1]) for rank, answer in enumerate(answers) if answer and not answer[0]]
         if silent:
@@ -70,6 +68,37 @@ class Workers:
             raise TimeoutError(f"processes {silent} of {self.world_size} did not answer in time")
         return [answer[1] for answer in answers if answer]
 
+    def _meet(self) -> None:
+        """Waits until all have started, which on a busy machine takes longer than most of what they run."""
+        when = "before it began; a script that starts processes needs its work under `if __name__ == '__main__':`, "
+        started = self._answers(processes.timeout().total_seconds(), when + "in a file")
+        silent = [rank for rank, answer in enumerate(started) if answer is None]
+        if silent:
+            self.close()
+            raise TimeoutError(f"processes {silent} of {self.world_size} did not start in time")
+        self._met = True
+
+    def _answers(self, timeout: float, when: str) -> list[tuple[bool, Any] | None]:
+        """What the processes answer, by rank; None: not in time, which is short once one of them has failed."""
+        answers: dict[int, tuple[bool, Any]] = {}
+        end = time.monotonic() + timeout
+        while len(answers) < self.world_size:
+            missing = {line: rank for rank, line in enumerate(self._lines) if rank not in answers}
+            ready = wait(list(missing), max(0.0, end - time.monotonic()))
+            for line, rank in missing.items():
+                if line not in ready:
+                    continue
+                try:
+                    answers[rank] = line.recv()
+                except (EOFError, OSError):
+                    self.close()
+                    raise RuntimeError(f"process {rank} of {self.world_size} died {when}") from None
+                if not answers[rank][0]:
+                    end = min(end, time.monotonic() + GRACE)
+            if not ready:
+                break
+        return [answers.get(rank) for rank in range(self.world_size)]
+
     def close(self) -> None:
         """Ends the processes."""
         for process in self._processes:
@@ -79,29 +108,38 @@ class Workers:
         for line in self._lines:
             line.close()
         self._folder.cleanup()
-        workers.cache_clear()
+        if _SHARED.get(self.world_size) is self:
+            del _SHARED[self.world_size]
 
 
-@cache
+_SHARED: dict[int, Workers] = {}
+
+
 def workers(world_size: int) -> Workers:
     """The group of this size that all checks share; it ends with this process."""
-    group = Workers(world_size)
-    atexit.register(group.close)
-    return group
+    if world_size not in _SHARED:
+        _SHARED[world_size] = Workers(world_size)
+        atexit.register(_SHARED[world_size].close)
+    return _SHARED[world_size]
 
 
 def _serve(rank: int, world_size: int, meeting: str, line: Connection) -> None:
     torch.set_num_threads(1)
     if os.path.exists("/sys/class/net/lo"):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world_size)
+    meeting = f"file://{meeting}"
+    dist.init_process_group("gloo", meeting, processes.timeout(), rank=rank, world_size=world_size)
+    line.send((True, None))
     while True:
         try:
             message = line.recv_bytes()
         except EOFError:
             return
         try:
-            function, args = pickle.loads(message)  # from the parent process only, over its own pipe
+            own, message = pickle.loads(message)  # from the parent process only, over its own pipe
+            for path, module in own:
+                files.load(path, module)
+            function, args = pickle.loads(message)
             answer = (True, function(*args))
         except Exception:
             answer = (False, traceback.format_exc())
