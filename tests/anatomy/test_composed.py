@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import hypersphere as hs
-from hypersphere.anatomy import advise, dissect, ratio_interval
+from hypersphere.anatomy import dissect, ratio_interval
 from hypersphere.geometry import tangent, unit
 
 LABELS = torch.tensor([0, 0, 1, 1, 2, 2, -1, -1, 3, 3, 4, 4])
@@ -83,9 +83,9 @@ def test_extra_negatives_reach_what_is_taken_apart_by_autograd(objective):
 
 def test_anchors_of_cloa_are_left_over_wherever_it_stands():
     plain = dissect(hs.create_objective("infonce"), X, Y, scope="batch", negatives=EXTRA)
-    around = dissect(hs.create_objective(**CLOA), X, Y, LABELS, negatives=EXTRA)
+    around = dissect(hs.create_objective(**CLOA), X, Y, LABELS, scope="batch", negatives=EXTRA)
     torch.testing.assert_close(around.coefficients.columns, plain.coefficients.columns, rtol=1e-6, atol=1e-9)
-    twice = dissect(hs.create_objective(**{**CLOA, "base": CLOA}), X, Y, LABELS, negatives=EXTRA)
+    twice = dissect(hs.create_objective(**{**CLOA, "base": CLOA}), X, Y, LABELS, scope="batch", negatives=EXTRA)
     torch.testing.assert_close(twice.coefficients.columns, around.coefficients.columns)
     mixed = dissect(hs.create_objective("mixup", base="infonce"), X, Y)
     inside = dissect(hs.create_objective("mixup", base=CLOA), X, Y, LABELS)
@@ -187,9 +187,3 @@ def test_cloa_refuses_a_foreign_base_that_is_not_one_number():
 
     with pytest.raises(ValueError, match=r"its base gives \(12,\)"):
         hs.create_objective("cloa", base=Each(), num_classes=5, dim=6)(X, Y, LABELS)
-
-
-@pytest.mark.parametrize("z1, z2", [(X, Y[:9]), (X[:1], Y[:1]), (X[0], Y[0])])
-def test_advice_needs_two_views_of_one_shape(z1, z2):
-    with pytest.raises(ValueError, match=r"two views of the same shape \(N, D\) and at least two rows"):
-        advise("mpt", z1, z2)

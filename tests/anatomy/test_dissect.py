@@ -89,7 +89,7 @@ def test_cloa_is_its_base_and_a_residual_towards_its_anchors() -> None:
     z1, z2 = views(6, 4)
     labels = torch.tensor([0, 1, 0, 1, -1, -1])
     cloa = hs.create_objective("cloa", base="infonce", num_classes=2, dim=4, weight=3.0)
-    found = hs.dissect(cloa, z1, z2, labels)
+    found = hs.dissect(cloa, z1, z2, labels, scope="batch")
     base = hs.dissect(hs.create_objective("infonce"), z1, z2, scope="batch")
     torch.testing.assert_close(found.coefficients.cross, base.coefficients.cross, rtol=1e-8, atol=1e-10)
     torch.testing.assert_close(found.ratio, base.ratio, rtol=1e-8, atol=0)
@@ -135,12 +135,9 @@ def test_a_lambda_and_its_dissipation() -> None:
     assert found.name == "infonce" and hs.dissect(infonce, z1, z2, name="mine").name == "mine"
     known = hs.dissect(hs.create_objective("infonce", temperature=0.1), z1, z2)
     torch.testing.assert_close(found.coefficients.cross, known.coefficients.cross, rtol=1e-7, atol=1e-9)
-    # the antipode is at -1, not at -∞, where the positive still has its e^{-1/τ} in the denominator
-    others = (torch.exp(unit(z1) @ unit(z2).T / 0.1) * (1 - torch.eye(6))).sum(dim=1)
-    expected = known.dissipation * (others + math.exp(-10)) / others
-    torch.testing.assert_close(found.dissipation, expected, rtol=1e-8, atol=1e-12)
+    torch.testing.assert_close(found.dissipation, known.dissipation, rtol=1e-7, atol=1e-12)
     divided = hs.dissect(lambda a, b: infonce(a, b) / a.shape[1], z1, z2)  # rows are made longer to measure it
-    torch.testing.assert_close(divided.dissipation, expected, rtol=1e-8, atol=1e-12)
+    torch.testing.assert_close(divided.dissipation, known.dissipation, rtol=1e-7, atol=1e-12)
 
 
 def test_a_loss_that_is_no_function_of_inner_products_is_said_so() -> None:
@@ -266,30 +263,8 @@ def test_a_wrapped_objective_knows_the_rows_of_the_anchors_class_too() -> None:
     assert alone.coefficients.relatives is None
 
 
-def test_advice_recovers_the_planted_edge() -> None:
-    """Views in which every negative is orthogonal and the positive at a chosen angle."""
-    for cosine in (0.3, 0.6, 0.9):
-        x = torch.eye(65, dtype=torch.float64)[:64]
-        y = cosine * x + math.sqrt(1 - cosine**2) * torch.eye(65, dtype=torch.float64)[64]
-        assert hs.anatomy.advise("mpt", x, y).value == pytest.approx(cosine)
-        planted = math.sqrt(2) - math.sqrt(2 - 2 * cosine)
-        assert hs.anatomy.advise("met", x, y).value == pytest.approx(planted)
-        assert hs.anatomy.advise("mat", x, y).value == pytest.approx(math.pi / 2 - math.acos(cosine))
-        advice = hs.anatomy.advise("infonce", x, y)
-        assert advice.value * math.log(63) == pytest.approx(cosine, rel=1e-6)
-        edge = hs.dissect(hs.create_objective("infonce", temperature=advice.value), x, y)
-        assert edge.dissipation.median().item() == pytest.approx(0.5, abs=1e-6)
-        assert f"temperature = {advice.value:.4g}" in str(advice)
-
-
 def test_bad_questions_get_one_sentence() -> None:
     with pytest.raises(ValueError, match="scope must be"):
         hs.dissect(hs.create_objective("infonce"), torch.eye(3), torch.eye(3), scope="row")
     with pytest.raises(ValueError, match="differ in shape"):
         hs.dissect(hs.create_objective("infonce"), torch.eye(3), torch.eye(4))
-    with pytest.raises(ValueError, match="advice for"):
-        hs.anatomy.advise("kcl", torch.eye(3), torch.eye(3))
-    with pytest.raises(ValueError, match="with one negative"):
-        hs.anatomy.advise("infonce", torch.eye(2), torch.eye(2))
-    with pytest.raises(ValueError, match="not closer than the negatives"):
-        hs.anatomy.advise("mpt", torch.eye(3), -torch.eye(3))

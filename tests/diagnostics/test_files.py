@@ -1,5 +1,7 @@
 """Embeddings from files of every kind hold the same rows; what cannot be read is refused in one sentence."""
 
+import errno
+import os
 import pickle
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from hypersphere.diagnostics import diagnose
+from hypersphere.diagnostics import diagnose, files
 from hypersphere.diagnostics.files import load_embeddings, load_labels
 
 draw = np.random.default_rng(0)
@@ -186,7 +188,6 @@ def test_what_is_missing_is_named(tmp_path):
 def test_large_packed_arrays_are_mapped_and_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
-    from hypersphere.diagnostics import files
 
     rows = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
     path = tmp_path / f"packed.{suffix.split('-')[0]}"
@@ -206,7 +207,6 @@ def test_large_packed_arrays_are_mapped_and_the_same(
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_an_altered_archive_is_refused(save, tmp_path, monkeypatch):
     """In memory, and where large arrays are unpacked to a file."""
-    from hypersphere.diagnostics import files
 
     path = tmp_path / "z.npz"
     save(path, z1=np.random.default_rng(0).normal(size=(50, 6)))
@@ -219,6 +219,31 @@ def test_an_altered_archive_is_refused(save, tmp_path, monkeypatch):
             )
             with pytest.raises(ValueError, match="cannot be read as npz"):
                 load_embeddings(path)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "parquet"])
+def test_a_disk_without_room_for_temporary_files_gets_one_sentence(suffix, tmp_path, monkeypatch):
+    """Before anything is written: a mapped file whose disk fills up would end the process."""
+    asked = []
+
+    def full(handle, start, size):
+        asked.append((start, size))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    rows = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
+    path = tmp_path / f"z.{suffix}"
+    if suffix == "npz":
+        np.savez_compressed(path, z1=rows)
+    else:
+        pq.write_table(pa.table({"z1": list(rows)}), path)
+    monkeypatch.setattr(files, "SPILL", 100)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(ValueError, match=r"MB of temporary files, which .* does not have \(No space left on device\)"):
+        load_embeddings(path)
+    assert len(asked) == 1 and asked[0][1] >= rows.nbytes
+    monkeypatch.undo()
+    monkeypatch.setattr(files, "SPILL", 100)
+    assert np.array_equal(load_embeddings(path).z1, rows)
 
 
 def test_a_header_of_nonsense_is_refused(tmp_path):

@@ -15,6 +15,20 @@ from hypersphere.geometry import tangent
 DISSIPATED = 0.01  # an anchor whose gradient is scaled by less has stopped (the threshold of Li's program)
 STEP = 0.1  # λ of Lemma 1
 UNEXPLAINED = 5e-4  # a smaller share of the gradient is rounding
+KEPT = "gradient kept (1: all, 0: none)"
+LEGEND = {
+    "gradient kept": "how much of an anchor's push is left beside its positive (Li's dissipation). Near 0 for most "
+    "anchors: they have stopped; raise the temperature or margin ('hypersphere advise'), or find harder negatives. 1 "
+    "always: nothing ever stops.",
+    "effective negatives, weight of the hardest": "how many negatives share the push. About 1: only the hardest "
+    "counts, false negatives included; raise the temperature. About all of them: hard ones hardly count; lower it.",
+    "ratio": "pull towards the positive over the push away from negatives. Below Lemma 1's lower end a step leads away "
+    "from the positive: weigh the positive more, or take smaller steps.",
+    "alignment, uniformity": "lengths of the two parts of the gradient along the sphere, comparable within a table.",
+    "radial": "share of the gradient along the anchor, which normalising throws away; of the gradient in inner "
+    "products (the same loss written in distances has another).",
+    "not explained": "share of the gradient that is no combination of positives and negatives.",
+}
 
 
 @dataclass(frozen=True)
@@ -139,18 +153,26 @@ class Anatomy:
         lengths = {name: torch.linalg.vector_norm(part, dim=1) for name, part in self.parts().items()}
         return {
             "anchors with gradient": self._share_alive(),
-            "mean dissipation": self.dissipation[self.dissipation.isfinite()].mean().item(),
+            KEPT: self.dissipation[self.dissipation.isfinite()].mean().item(),
             "effective negatives": mean(self.effective_negatives),
             "weight of the hardest": mean(self.hardest_share),
             "mean ratio": mean(self.ratio),
             f"meeting Lemma 1 (λ={step:g}, {negative})": mean(
                 self.lemma1(step, negative).double().where(self.ratio.isfinite(), math.nan)
             ),
+            **{f"Lemma 1's lower end, {name}": value for name, value in self._lower_end(step, negative).items()},
             "length of the alignment part": mean(lengths["alignment"]),
             "length of the uniformity part": mean(lengths["uniformity"]),
-            "radial part wasted": mean(self.radial),
+            "radial part, in inner products": mean(self.radial),
             "not explained by similarities": mean(self.residual),
         }
+
+    def _lower_end(self, step: float, negative: str) -> dict[str, float]:
+        """The smallest ratio that brings an anchor closer to its positive, over the anchors that move."""
+        low, _ = self.lemma1_interval(step, negative)
+        low = low[self.moving & self.ratio.isfinite() & low.isfinite()]
+        shares = {"10%": 0.1, "median": 0.5, "90%": 0.9}
+        return {name: torch.quantile(low, q).item() if len(low) else math.nan for name, q in shares.items()}
 
     def __str__(self) -> str:
         return self.report()
@@ -158,14 +180,15 @@ class Anatomy:
     def report(self, step: float = STEP, negative: str = "hardest") -> str:
         """Table, words and conventions."""
         lines = [f"{self.name}, {len(self.anchors)} anchors, scope {self.scope}"]
-        lines += [f"  {name:<32} {value:10.4f}" for name, value in self.numbers(step, negative).items()]
+        lines += [f"  {name:<34} {value:10.4f}" for name, value in self.numbers(step, negative).items()]
         return "\n".join([*lines, self.verdict(step, negative), f"Conventions: {self.conventions}."])
 
     @property
     def conventions(self) -> str:
         return (
             f"{self.method}; an anchor counts as receiving gradient from a dissipation of {DISSIPATED:g} on; means are "
-            "over the anchors that move at all; lengths without the factor 1/‖g‖"
+            "over the anchors that move at all; lengths without the factor 1/‖g‖; radial: of the gradient in inner "
+            "products"
         )
 
     def verdict(self, step: float = STEP, negative: str = "hardest") -> str:
@@ -189,7 +212,8 @@ class Anatomy:
         if self.moving.any() and self._stands(numbers):
             said.append("None of it moves them: positives and negatives lie along their anchors.")
         elif self.moving.any() and not math.isnan(numbers["mean ratio"]):
-            said.append(f"{numbers['radial part wasted']:.0%} of the gradient's length is radial and wasted.")
+            radial = numbers["radial part, in inner products"]
+            said.append(f"{radial:.0%} of the gradient's length (in inner products) is radial and wasted.")
         if not self.rotation_invariant:
             said.append("The loss is not rotation-invariant: it does not depend on inner products alone.")
         if numbers["not explained by similarities"] > UNEXPLAINED:
@@ -210,14 +234,14 @@ class Anatomy:
 
     def _life(self, numbers: dict[str, float]) -> str:
         """How many anchors still receive gradient."""
-        alive, gate = numbers["anchors with gradient"], numbers["mean dissipation"]
+        alive, gate = numbers["anchors with gradient"], numbers[KEPT]
         other = numbers["not explained by similarities"] > UNEXPLAINED
         source = " from positives and negatives" if other else ""
         if not self.moving.any():
             return f"No anchor receives any gradient{source}: the loss has stopped here."
         if alive == 0:
             stopped = "" if other else ": the loss has all but stopped"
-            return f"No anchor receives 1% of its gradient{source}{stopped} (mean dissipation {gate:.2g})."
+            return f"No anchor receives 1% of its gradient{source}{stopped} ({gate:.2%} of it is kept)."
         only = "Only " if alive < 0.5 else ""
-        known = "" if math.isnan(gate) else f" (mean dissipation {gate:.2g})"
+        known = "" if math.isnan(gate) else f", keeping {gate:.2%} of it on average"
         return f"{only}{alive:.0%} of the anchors still receive gradient{source}{known}."

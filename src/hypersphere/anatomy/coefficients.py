@@ -26,6 +26,10 @@ Loss = Callable[..., Tensor]  # of such
 
 EPSILON = 1e-6
 FAR = 1e4  # a similarity sent towards ∞ or -∞; float64 throughout
+LEVEL = 1e-3  # what changes less from FAR to twice as far has a limit
+ROLES = ("anchor", "key")  # of a row of the first view
+PATH = (-1.0, -0.5, 0.0)  # similarities on the way to the antipode
+STEEP = 0.9  # steps that shrink by less on that way lead to no limit
 
 
 @dataclass(frozen=True)
@@ -94,13 +98,15 @@ def of_objective(
     labels: Tensor | None,
     extra: Tensor | None,
     scope: str,
-    without_positive: bool = False,
+    away: float | None = None,
+    roles: tuple[str, ...] = ROLES,
 ) -> Coefficients:
     """Coefficients of one of our pairwise objectives.
 
     scope "anchor": of L_i in its own similarities (the batch loss is taken as Σ_i L_i); "batch": of the objective as
     it is reduced, h_i being also a negative of others, and an anchor's positive if both views take turns.
-    ``without_positive``: the same with the similarities of all positives sent to -∞ and negatives as they are.
+    ``away``: the same with this value for the similarities of all positives, and negatives as they are. ``roles``:
+    only what h_i gets as an anchor, or as a key of others.
     """
     if objective.labelled and labels is None:
         labels = torch.full((len(h),), -1, device=h.device)
@@ -112,7 +118,7 @@ def of_objective(
     leaves: list[tuple[Turn, Tensor, list[Tensor]]] = []
     with torch.enable_grad():
         for turn in turns(objective, batch):
-            statistics, positive, matrices = _with_leaves(objective, turn, without_positive)
+            statistics, positive, matrices = _with_leaves(objective, turn, away)
             found.append(statistics)
             leaves.append((turn, positive, matrices))
         total = _total(objective, found, scope)
@@ -128,28 +134,27 @@ def of_objective(
             result.positive.add_(torch.zeros_like(positive) if own is None else own)
         for read, slope in zip(objective.reads, by_read, strict=True):
             if slope is not None:
-                _place(result, turn, read, slope, scope, objective.one_sided)
+                _place(result, turn, read, slope, scope, objective.one_sided, roles)
     for matrix in (result.cross, result.same):
         matrix.fill_diagonal_(0)
     return result
 
 
 def _with_leaves(
-    objective: PairwiseObjective, turn: Turn, without_positive: bool
+    objective: PairwiseObjective, turn: Turn, away: float | None
 ) -> tuple[Statistics, Tensor, list[Tensor]]:
     """The objective's statistics on similarities that are leaves of their own."""
     rows = turn.batch.rows
     x, y = rows[turn.anchor].detach(), rows[turn.other].detach()
     matrices = []
-    far = min(max(objective.farthest, -FAR), FAR)
     for read in objective.reads:
         row, columns = turn.sources(read)
         matrix = (weighed(objective, rows[row]) @ torch.cat([rows[c] for c in columns]).T).detach()
-        if without_positive and objective.labelled:
-            matrix[turn.relatives(torch.arange(turn.batch.size, device=x.device), matrix.shape[1])] = far
+        if away is not None and objective.labelled:
+            matrix[turn.relatives(torch.arange(turn.batch.size, device=x.device), matrix.shape[1])] = away
         matrices.append(matrix.requires_grad_())
     positive = positives(objective, x, y)
-    positive = (torch.full_like(positive, far) if without_positive else positive).requires_grad_()
+    positive = (positive if away is None else torch.full_like(positive, away)).requires_grad_()
     seen = turn.anchors(objective, slice(0, turn.batch.size), x, y, matrices, objective.prepare(x, y), positive)
     return objective.block(seen), positive, matrices
 
@@ -161,28 +166,62 @@ def _total(objective: PairwiseObjective, found: list[Statistics], scope: str) ->
     return first["loss"].sum()
 
 
-def _place(result: Coefficients, turn: Turn, read: Read, slope: Tensor, scope: str, one_sided: bool) -> None:
+def _place(
+    result: Coefficients, turn: Turn, read: Read, slope: Tensor, scope: str, one_sided: bool, roles: tuple[str, ...]
+) -> None:
     """Adds a matrix's slopes to the coefficients of the first view's rows, as anchors and, in a batch, as keys."""
     size = turn.batch.size
     cut = {"cross": ["cross"], "same": ["same"], "other": ["other"], "both": ["cross", "same"]}[read]
     parts = list(slope.split([size] * len(cut) + [slope.shape[1] - size * len(cut)], dim=1))
     own = turn.sources(read)[0] == 0  # the rows are the first view's
+    anchors, keys = "anchor" in roles, "key" in roles and scope == "batch" and not one_sided
     for kind, part in zip([*cut, "extra"], parts, strict=True):
-        if scope == "anchor":
-            if turn.anchor == 0 and own:
-                getattr(result, kind).add_(part)
-            continue
-        keys = not one_sided
-        if turn.anchor == 0 and own:
+        if turn.anchor == 0 and own and anchors:
             getattr(result, kind).add_(part)
-        if turn.anchor == 1 and own and keys and kind == "extra":
-            result.extra.add_(part)
         if turn.anchor == 0 and kind == "same" and keys:
             result.same.add_(part.T)
         if turn.anchor == 1 and kind == "cross" and keys:
             result.cross.add_(part.T)
-        if turn.anchor == 1 and kind == "other":
-            result.same.add_(part + part.T if keys else 0)
+        if turn.anchor == 0 or scope == "anchor" or one_sided or not own:
+            continue
+        if kind == "extra" and anchors:  # the other view's turn, which compares this view's rows with each other
+            result.extra.add_(part)
+        if kind == "other":
+            result.same.add_(part if anchors else 0).add_(part.T if keys else 0)
+
+
+def without_positives(
+    objective: PairwiseObjective, h: Tensor, other: Tensor, labels: Tensor | None, extra: Tensor | None, scope: str
+) -> tuple[Tensor, str]:
+    """Sums (N,) of the negatives' coefficients without dissipation, and where positives went for it, in words.
+
+    That is the limit for a positive similarity towards -∞ where it is finite, and elsewhere (a squared hinge, whose
+    push grows without end) the value at the antipode. Of a batch only the anchor's own positive goes away: what the
+    anchor gets as a key of others stays as it is.
+    """
+
+    def sums(away: float | None, *roles: str) -> Tensor:
+        return of_objective(objective, h, other, labels, extra, scope, away, roles).negative.sum(dim=1)
+
+    kept = sums(None, "key") if scope == "batch" else h.new_zeros(len(h))
+    if math.isinf(objective.farthest):
+        away = math.copysign(FAR, objective.farthest)
+        limit, beyond = sums(away, "anchor"), sums(2 * away, "anchor")
+        if torch.allclose(limit, beyond, rtol=LEVEL, atol=0):  # NaN is no limit either
+            word = "-∞" if away < 0 else "∞, where its term vanishes"
+            return limit + kept, f"similarity sent to {word}"
+    return sums(-1.0, "anchor") + kept, "at the antipode"
+
+
+def anchor_scale(
+    objective: PairwiseObjective, h: Tensor, other: Tensor, labels: Tensor | None, extra: Tensor | None
+) -> float:
+    """How many times an anchor's own coefficients in the scope "anchor" are those of the batch loss."""
+    alone, shared = (
+        of_objective(objective, h, other, labels, extra, scope, roles=("anchor",)).columns.abs().sum().item()
+        for scope in ("anchor", "batch")
+    )
+    return alone / shared if shared else float(len(h))
 
 
 def of_callable(loss: Loss, views: Views, relatives: Tensor | None = None) -> Coefficients:
@@ -191,7 +230,7 @@ def of_callable(loss: Loss, views: Views, relatives: Tensor | None = None) -> Co
     sizes = [len(rows) for rows in views]
     private = EPSILON * torch.diag(torch.cat(views).any(dim=1)).to(views[0])
     x, *others = (torch.cat(pair, dim=1) for pair in zip(views, private.split(sizes), strict=True))
-    slope = _slope(loss, (x, *others))[:, views[0].shape[1] :] / EPSILON
+    slope = gradient(loss, (x, *others))[:, views[0].shape[1] :] / EPSILON
     same, cross, *extra = slope.split(sizes, dim=1)
     return Coefficients(
         cross.diagonal().clone(),
@@ -202,7 +241,7 @@ def of_callable(loss: Loss, views: Views, relatives: Tensor | None = None) -> Co
     )
 
 
-def _slope(loss: Loss, views: Views) -> Tensor:
+def gradient(loss: Loss, views: Views) -> Tensor:
     """Gradient of a loss, or of the sum of its numbers, in the first view."""
     x = views[0].detach().clone().requires_grad_()
     with torch.enable_grad():
@@ -214,28 +253,46 @@ def undissipated(loss: Loss, views: Views, found: Coefficients, anchors: list[in
     """Sum of an anchor's negative coefficients without dissipation, for the given anchors.
 
     Where the sum does not depend on the positive similarity nothing dissipates (Barlow Twins, whose weights are those
-    of the other view's pairs); elsewhere it is that with all positives at the antipode, anchor by anchor.
+    of the other view's pairs). Elsewhere the positives go to the antipode, anchor by anchor; since unit vectors end
+    there, the limit at -∞, if there is one, is extrapolated from the last steps of the way.
     """
     sums = found.negative[anchors].sum(dim=1)
     reads = _reads_positive(loss, views, found.relatives)
     dissipating = [i for i in anchors if reads[i] or not found.negative[i].any()]
-    h, other, *extra = _as_long(loss, views) if dissipating else views
+    h, other, *extra = (pad(rows, (0, 1)) for rows in (_as_long(loss, views) if dissipating else views))
     for i in dissipating:
-        ours, theirs = h.clone(), other.clone()
         own = torch.zeros(len(h), dtype=torch.bool, device=h.device)
         if found.relatives is not None:
             own |= found.relatives[i, : len(h)]
-        ours[own] = -h[i]
-        own[i] = True
-        theirs[own] = -h[i]
-        sums[anchors.index(i)] = _negative_sum(loss, (ours, theirs, *extra), i, own)
+        places = []
+        for similarity in PATH:
+            away = similarity * h[i]
+            away[-1] = math.sqrt(1 - similarity**2)  # a direction that no other row has
+            ours, theirs = h.clone(), other.clone()
+            ours[own] = theirs[own] = theirs[i] = away
+            excluded = own.clone()
+            excluded[i] = True
+            places.append(_negative_sum(loss, (ours, theirs, *extra), i, excluded))
+        sums[anchors.index(i)] = _limit(*places)
     return sums
 
 
+def _limit(last: Tensor, before: Tensor, first: Tensor) -> Tensor:
+    """Where the values at equal steps lead: Aitken's limit of their inverses, exact for a gate 1/(1 + e^{s/τ}/Z);
+    the last one if they do not settle (a squared hinge, an angle)."""
+    late, early = last - before, before - first
+    if not (last.sign() == before.sign() == first.sign() != 0) or early.abs() <= 1e-9 * last.abs():
+        return last
+    if not 0 <= late / early < STEEP:
+        return last
+    late, early = 1 / last - 1 / before, 1 / before - 1 / first
+    return 1 / (1 / last + late**2 / (early - late))
+
+
 def _as_long(loss: Loss, views: Views) -> Views:
-    """Rows with coordinates of 0 that make them as long as ``of_callable`` has them; as they are if the loss does not
-    mind their number, as one that is divided by it does."""
-    longer = tuple(pad(rows, (0, sum(map(len, views)) - 1)) for rows in views)
+    """Rows with coordinates of 0 that make them, with two more, as long as ``of_callable`` has them; as they are if the
+    loss does not mind their number, as one that is divided by it does."""
+    longer = tuple(pad(rows, (0, sum(map(len, views)) - 2)) for rows in views)
     with torch.no_grad():
         same = torch.allclose(loss(*views), loss(*longer), rtol=1e-10, atol=0)
     return views if same else longer
@@ -247,7 +304,7 @@ def _negative_sum(loss: Loss, views: Views, i: int, own: Tensor) -> Tensor:
     marked = [torch.cat([rows, EPSILON * rows.any(dim=1, keepdim=True)], dim=1) for rows in views]
     for rows in marked[:2]:
         rows[own, -1] = 0
-    return _slope(loss, tuple(marked))[i, -1] / EPSILON
+    return gradient(loss, tuple(marked))[i, -1] / EPSILON
 
 
 def _reads_positive(loss: Loss, views: Views, relatives: Tensor | None) -> Tensor:

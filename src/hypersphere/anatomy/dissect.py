@@ -16,10 +16,13 @@ from hypersphere.anatomy.coefficients import (
     Coefficients,
     Loss,
     Views,
+    anchor_scale,
+    gradient,
     of_callable,
     of_objective,
     relatives_of,
     undissipated,
+    without_positives,
 )
 from hypersphere.engine.batch import check
 from hypersphere.geometry import normalize, tangent, unit
@@ -45,11 +48,17 @@ def dissect(
     Our pairwise objectives are taken apart from their similarities, in the scope "anchor" (the gradient of L_i in h_i,
     as Li et al. write it) or "batch" (the full gradient of the batch loss in h_i). Any other callable is taken apart
     through autograd, in the scope of the batch (of their sum, if it returns several numbers); its dissipation is
-    measured on the first ``most_anchors`` anchors by sending each one's positive to the antipode. What no combination
-    of positives and negatives expresses is reported as a residual. Rows are normalised first, everything is done in
-    float64. ``labels`` and ``negatives`` reach our objectives only, and where labels make rows of other instances
-    positives (supcon) all of them pull: dissipation is measured without any of them, and the ratio counts their pulls
-    together. ``name`` is how the result calls the loss.
+    measured on the first ``most_anchors`` anchors by moving each one's positive to the antipode. CLOA is taken apart as
+    its base is. What no combination of positives and negatives expresses, such as CLOA's pull, is reported as a
+    residual. Rows are normalised first, everything is done in float64.
+
+    Dissipation compares an anchor's push with that of the same negatives without its positive: with the positive
+    similarity at -∞ where the push has a finite limit there, else (a squared hinge, an angle) at -1, the antipode. The
+    limit of a plain function, whose vectors end at the antipode, is extrapolated from the way there.
+
+    ``labels`` and ``negatives`` reach our objectives only, and where labels make rows of other instances positives
+    (supcon) all of them pull: dissipation is measured without any of them, and the ratio counts their pulls together.
+    ``name`` is how the result calls the loss.
 
     >>> from hypersphere import create_objective
     >>> x = torch.eye(4)
@@ -73,13 +82,11 @@ def dissect(
     loss = _in_double(loss)
     call = _callable(loss, labels)
     inner = _without_anchors(loss)
-    if isinstance(loss, PairwiseObjective) and loss.rows is None and loss.reads and loss.only_similarities:
-        if loss.metric(h) is not None:
+    if isinstance(inner, PairwiseObjective) and inner.rows is None and inner.reads and inner.only_similarities:
+        if inner.metric(h) is not None:
             scope = "batch"  # whose gradient shows how much of it is no combination of the vectors
-        found = of_objective(loss, h, other, labels, extra, scope)
-        whole = of_objective(loss, h, other, labels, extra, scope, without_positive=True).negative.sum(dim=1)
-        infinite = {-math.inf: "similarity sent to -∞", math.inf: "similarity sent to ∞, where its term vanishes"}
-        far = infinite.get(loss.farthest, "at the antipode")
+        found = of_objective(inner, h, other, labels, extra, scope)
+        whole, far = without_positives(inner, h, other, labels, extra, scope)
         method = "coefficients from the objective's own similarities", far
     else:
         scope = "batch"
@@ -90,9 +97,8 @@ def dissect(
         more = 0 if extra is None else len(extra)
         related = relatives_of(labels, more) if labels is not None and _labelled(loss) else None
         found = _by_autograd(_callable(inner, labels), views, related)
-        if isinstance(loss, PairwiseObjective) and loss.reads and not loss.positives_move:  # it only opens gates
-            whole = of_objective(loss, h, other, labels, extra, scope, without_positive=True).negative.sum(dim=1)
-            far = "similarity sent to -∞"
+        if isinstance(inner, PairwiseObjective) and inner.reads and not inner.positives_move:  # it only opens gates
+            whole, far = without_positives(inner, h, other, labels, extra, scope)
         else:
             whole, far = _at_the_antipode(_callable(inner, labels), views, found, most_anchors)
         method = "coefficients from autograd with a private coordinate for every row", far
@@ -100,6 +106,9 @@ def dissect(
     invariant = _rotation_invariant(call, views)
     if scope == "batch":
         found, residual = _left_over(call, found, views, shared=not invariant and (inner is loss or labels is None))
+    elif inner is not loss:
+        pull = gradient(call, views) - gradient(_callable(inner, labels), views)
+        residual = _share(tangent(pull * anchor_scale(inner, h, other, labels, extra), h), found, views)
     else:
         residual = h.new_zeros(len(h))
     rows = h.any(dim=1)  # a zero row receives no gradient
@@ -162,25 +171,28 @@ def _at_the_antipode(call: Loss, views: Views, found: Coefficients, most: int) -
     whole = views[0].new_full((size,), math.nan)
     whole[: len(some)] = undissipated(call, views, found, some)
     first = f" (of the first {most} anchors)" if size > most else ""
-    return whole, f"at the antipode{first}, 1 where it plays no part"
+    return whole, f"at the antipode, or beyond it where the sum has a limit{first}, 1 where it plays no part"
 
 
 def _left_over(call: Loss, found: Coefficients, views: Views, shared: bool) -> tuple[Coefficients, Tensor]:
     """The share (N,) of the tangential gradient that the coefficients do not explain. ``shared``: the part of it along
     the positive counts as the positive's (a matrix for a ratio)."""
     h, other = views[:2]
-    x = h.clone().requires_grad_()
-    with torch.enable_grad():
-        (slope,) = torch.autograd.grad(call(x, *views[1:]).sum(), [x])
-    rest = tangent(slope - _explained(found, views), h)
+    rest = tangent(gradient(call, views) - _explained(found, views), h)
     if shared:
         along = tangent(other, h)
         more = (rest * along).sum(dim=1) / (along**2).sum(dim=1).clamp_min(1e-300)
         found = replace(found, positive=found.positive + more)
         rest = rest - more.unsqueeze(1) * along
-    explained = _explained(found, views)
-    sizes = [torch.linalg.vector_norm(tangent(part, h), dim=1) for part in (slope, explained)]
-    return found, torch.linalg.vector_norm(rest, dim=1) / (sizes[0] + sizes[1]).clamp_min(1e-12 * sizes[0].max())
+    return found, _share(rest, found, views)
+
+
+def _share(rest: Tensor, found: Coefficients, views: Views) -> Tensor:
+    """(N,) of what is left over of the tangential gradient in the lengths of the whole and of what is explained."""
+    explained = tangent(_explained(found, views), views[0])
+    sizes = [torch.linalg.vector_norm(part, dim=1) for part in (explained + rest, explained)]
+    share: Tensor = torch.linalg.vector_norm(rest, dim=1) / (sizes[0] + sizes[1]).clamp_min(1e-12 * sizes[0].max())
+    return share
 
 
 def _columns(views: Views) -> Tensor:

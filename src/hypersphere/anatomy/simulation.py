@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import pi
 from typing import Any
@@ -79,7 +79,16 @@ def simulate(
 
 def simulate_rows(name: str, grid: AngleGrid, measure: Measure, **params: Any) -> Iterator[Tensor]:
     """One row of the grid after the other: (points,) for each μ_pos."""
-    form = closed_form(name)
+    for values in simulate_together([(name, params)], grid, [measure]):
+        yield values[0, 0]
+
+
+def simulate_together(
+    forms: Sequence[tuple[str, Mapping[str, Any]]], grid: AngleGrid, measures: Sequence[Measure]
+) -> Iterator[Tensor]:
+    """The same for several objectives and measures on the same angles, which are drawn once: (forms, measures, points)
+    for each μ_pos."""
+    called = [(closed_form(name), params) for name, params in forms]
     generator = torch.Generator().manual_seed(grid.seed)
     positive_means, negative_means = (means.float() for means in grid.means())
     at_once = max(1, 2**21 // (grid.batches * (grid.negatives + 1)))  # grid cells whose angles fit the cache
@@ -90,5 +99,8 @@ def simulate_rows(name: str, grid: AngleGrid, measure: Measure, **params: Any) -
             positive = torch.randn(shape, generator=generator).mul_(grid.positive_spread).add_(mean)
             negative = torch.randn((*shape, grid.negatives), generator=generator).mul_(grid.negative_spread)
             negative.add_(columns[:, None, None])
-            row.append(measure(form(positive, negative, **params)).mean(dim=1))
-        yield torch.cat(row)
+            parts = [form(positive, negative, **params) for form, params in called]
+            row.append(
+                torch.stack([torch.stack([measure(part).mean(dim=1) for measure in measures]) for part in parts])
+            )
+        yield torch.cat(row, dim=2)

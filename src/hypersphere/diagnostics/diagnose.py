@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from hypersphere.diagnostics.measures import (
     uniformity,
 )
 from hypersphere.diagnostics.moments import Moments, size
+from hypersphere.diagnostics.notable import SAME, Notable, notable_rows
 from hypersphere.diagnostics.pairs import (
     BINS,
     Neighbours,
@@ -39,7 +40,6 @@ from hypersphere.geometry import unit
 T = 2.0  # of uniformity, as in every published table
 NEIGHBOURS = 10  # k of the k-occurrence, as in Radovanović et al. 2010
 MOST = 0.75  # share of the variance that the leading directions are counted for
-SAME = 0.9999  # cosine above which two rows count as near duplicates
 DEAD = 1e-5  # a dimension whose spread is this small beside the size of the entries does not vary
 WASSERSTEIN_ROWS = 2048  # two million cosines to sort; more rows hardly move the distance
 Progress = Callable[[int, int], None]
@@ -51,6 +51,7 @@ def diagnose(
     z2: Any = None,
     labels: Any = None,
     *,
+    texts: Sequence[str] | None = None,
     sample: int = 4096,
     seed: int = 0,
     progress: Progress | None = None,
@@ -60,13 +61,14 @@ def diagnose(
     Tensors, numpy arrays or mapped files; rows come raw and are normalised here. All rows are read once, a block at a
     time: memory grows with D², time with N. What needs pairs is taken from all pairs of ``sample`` rows drawn with
     ``seed``, exactly when there are no more rows than that; the Wasserstein distance from at most 2,048 of these, drawn
-    in the same way. ``labels`` (N,): classes, -1 for none.
+    in the same way. ``labels`` (N,): classes, -1 for none. ``texts``: what row i is the embedding of; hubs and copies
+    are then named by it.
     ``progress(done, total)`` is called after every block of rows.
 
     >>> from hypersphere.geometry import uniform_points
     >>> found = diagnose(uniform_points(500, 16))
-    >>> found.verdict
-    'healthy'
+    >>> found.collapsed, found.verdict
+    (False, 'healthy')
     >>> print(round(found.uniformity, 1), round(found.views[0].participation_ratio))
     -3.5 16
     """
@@ -78,6 +80,8 @@ def diagnose(
         raise ValueError(f"a sample of rows to compare needs at least 2, not {sample}")
     count, dims = len(rows[0]), rows[0].dims
     marks = None if labels is None else _labels(labels, count)
+    if texts is not None and len(texts) != count:
+        raise ValueError(f"texts must be one for each of the {count:,} rows, not {len(texts):,}")
     moments, positives = _read(rows, progress)
     drawn = torch.randperm(count, generator=torch.Generator().manual_seed(seed))[:sample]
     if sample >= count:
@@ -87,7 +91,8 @@ def diagnose(
     few = torch.arange(len(drawn))
     if len(few) > WASSERSTEIN_ROWS:  # drawn as well: in a file sorted by class the first rows are of one class
         few = torch.randperm(len(few), generator=torch.Generator().manual_seed(seed))[:WASSERSTEIN_ROWS]
-    views = tuple(_view(*parts, few) for parts in zip(rows, moments, small, near, strict=True))
+    named = [notable_rows(*parts, drawn, texts) for parts in zip(moments, near, strict=True)]
+    views = tuple(_view(*parts, few) for parts in zip(rows, moments, small, near, named, strict=True))
     found = Diagnosis(
         rows=count,
         dims=dims,
@@ -126,7 +131,7 @@ def _read(rows: list[Rows], progress: Progress | None) -> tuple[list[Moments], _
     return moments, positives
 
 
-def _view(rows: Rows, moments: Moments, h: Tensor, near: Neighbours, few: Tensor) -> View:
+def _view(rows: Rows, moments: Moments, h: Tensor, near: Neighbours, named: list[Notable], few: Tensor) -> View:
     count, dims = len(rows), rows.dims
     eigenvalues, raw = moments.eigenvalues(centre=True), moments.eigenvalues(centre=False)
     lengths = moments.lengths
@@ -157,6 +162,7 @@ def _view(rows: Rows, moments: Moments, h: Tensor, near: Neighbours, few: Tensor
         leading_directions=leading_directions(eigenvalues, MOST),
         hubness=near.skewness,
         never_neighbours=float((near.occurrences == 0).double().mean()),
+        notable=named,
         variance=moments.variance,
         singular_values=(raw * count).sqrt(),
         eigenvalues=eigenvalues,

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from hypersphere.diagnostics.notable import COPIES, HUB, Notable
 from hypersphere.diagnostics.pairs import Classes
 
+QUESTION = "Has it collapsed?"
+LONGEST = 60  # characters of a text that names a row
 NORMALISED = "Rows were scaled to length one first; all numbers but the lengths are of unit rows."
 
 
@@ -50,6 +53,7 @@ class View:
     leading_directions: int
     hubness: float
     never_neighbours: float
+    notable: list[Notable]  # hubs, copies and near copies, a few of each
     variance: Tensor  # (D,) of each dimension
     singular_values: Tensor  # of the unit rows, not centred, largest first
     eigenvalues: Tensor  # of their covariance, largest first
@@ -111,6 +115,7 @@ class Finding(NamedTuple):
     words: str
     evidence: str
     remedy: str
+    collapse: bool = False  # the rows fill hardly any of the dimensions they have, and no labels explain it
 
     def __str__(self) -> str:
         return f"{self.name}: {self.words} Evidence: {self.evidence} Remedy: {self.remedy}"
@@ -118,7 +123,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Health of embeddings: ``print`` it, read ``verdict`` and ``findings``, or take ``to_dict()``."""
+    """Health of embeddings: ``print`` it, read ``collapsed``, ``verdict`` and ``findings``, or take ``to_dict()``."""
 
     rows: int
     dims: int
@@ -140,6 +145,29 @@ class Diagnosis:
     @property
     def alignment(self) -> float | None:
         return None if self.pairs is None else self.pairs.alignment
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether all rows lie at a point, on a line, or in a few of their dimensions that no labels explain."""
+        return any(finding.collapse for finding in self.findings)
+
+    @property
+    def answer(self) -> str:
+        """Yes or no to "has it collapsed?", and why."""
+        return f"{'Yes' if self.collapsed else 'No'}: {self.reason}"
+
+    @property
+    def reason(self) -> str:
+        """What is collapsed, or the numbers that speak against it."""
+        for finding in self.findings:
+            if finding.collapse:
+                return finding.words
+        worst = min(self.views, key=lambda view: view.leading_directions)
+        cosine = round(max(view.anisotropy for view in self.views), 2) + 0.0  # -0.00 is 0.00
+        return (
+            f"75 % of the variance is along {worst.leading_directions} of {min(self.rows - 1, self.dims)} possible "
+            f"directions, and two rows have a mean cosine of {cosine:.2f}."
+        )
 
     @property
     def verdict(self) -> str:
@@ -166,23 +194,37 @@ class Diagnosis:
             ]
         return found
 
+    def rows_to_look_at(self) -> list[tuple[str, str, str]]:
+        """What kind of rows, which and why, and their texts; hubs only if they are a finding. After a collapse all
+        rows are near copies of each other, so that only exact copies are listed."""
+        hubs = any(finding.name == "hubs" for finding in self.findings)
+        found = []
+        for view in self.views:
+            for each in view.notable:
+                if each.kind == COPIES or (not self.collapsed and (hubs or each.kind != HUB)):
+                    of = each.kind if len(self.views) == 1 else f"{each.kind}, {view.name}"
+                    found.append((of, _which(each), _quoted(each.texts)))
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and words; NaN and infinity become None."""
         plain: dict[str, Any] = _plain(self)
-        return {"verdict": self.verdict, "healthy": self.healthy, "uniformity": self.uniformity,
-                "note": NORMALISED, "sampled": str(self.sampling), **plain}  # fmt: skip
+        return {"collapsed": self.collapsed, "verdict": self.verdict, "healthy": self.healthy,
+                "uniformity": self.uniformity, "note": NORMALISED, "sampled": str(self.sampling), **plain}  # fmt: skip
 
     def __str__(self) -> str:
         names = [view.name for view in self.views]
         lines = [f"{self.rows:,} rows of {self.dims} dimensions" + (f", {len(names)} views" if self.pairs else "")]
+        lines += [f"{QUESTION} {self.answer}", f"Verdict: {self.verdict}."]
+        lines += [str(finding) for finding in self.findings]
+        lines += [" ".join(filter(None, row)) for row in self.rows_to_look_at()]
         heads = names if len(names) > 1 else [""]
         if len(names) > 1:
             lines.append(f"  {'':<28}" + "".join(f"{head:>12}" for head in heads))
         for word, values, said in self.table():
             cells = "".join(f"{shown(value):>12}" for value in values) + " " * 12 * (len(heads) - len(values))
             lines.append(f"  {word:<28}{cells}  {said}")
-        lines += [NORMALISED, str(self.sampling), f"Verdict: {self.verdict}."]
-        return "\n".join([*lines, *(str(finding) for finding in self.findings)])
+        return "\n".join([*lines, NORMALISED, str(self.sampling)])
 
 
 MEANINGS = {
@@ -193,7 +235,7 @@ MEANINGS = {
     "total_variance": ("total variance", "sum over dimensions; one point: 0, balanced: 1"),
     "first_direction": ("share of first direction", "of the squared length; uniform rows: 1/{D}"),
     "rank": ("rank", "variances above 1e-5, of {most} possible"),
-    "effective_rank": ("effective rank (RankMe)", "exp(entropy of singular values), of {most}"),
+    "effective_rank": ("effective rank of unit rows", "exp(entropy of singular values), of {most}"),
     "effective_rank_centred": ("effective rank, centred", "the same with the mean row taken away"),
     "participation_ratio": ("participation ratio", "(Σλ)²/Σλ² of the covariance, of {most}"),
     "leading_directions": ("leading directions", "that hold 75 % of the variance, of {most}"),
@@ -234,6 +276,23 @@ def shown(value: float) -> str:
     if value == int(value) if math.isfinite(value) else False:
         return f"{int(value):,}"
     return f"{value:.4f}" if 0.01 <= abs(value) < 1000 else f"{value:.4g}"
+
+
+def _which(each: Notable) -> str:
+    """
+    >>> _which(Notable("copies", [3, 7, 9], 12, "12 equal rows", []))
+    'rows 3, 7, 9, …: 12 equal rows'
+    """
+    more = ", …" if each.count > len(each.rows) else ""
+    return f"row{'s' * (len(each.rows) > 1)} {', '.join(map(str, each.rows))}{more}: {each.words}"
+
+
+def _quoted(texts: list[str]) -> str:
+    """
+    >>> _quoted(["Yes.", "No."])
+    '“Yes.” “No.”'
+    """
+    return " ".join(f"“{text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}”" for text in texts)
 
 
 def _number(value: Any) -> float:

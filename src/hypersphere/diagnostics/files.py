@@ -7,6 +7,8 @@ Nothing is ever unpickled: an .npy or .npz with Python objects is refused.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 import tempfile
@@ -30,6 +32,10 @@ DAMAGE = (ValueError, OSError, EOFError, KeyError, RuntimeError, MemoryError, Ov
 SPILL = 2**26  # bytes of an unpacked array that are kept in memory
 
 
+class NoRoomError(ValueError):
+    """A disk without room for what a file holds; the file itself may be whole."""
+
+
 class Loaded(NamedTuple):
     """What a file holds: arrays (N, D) or tensors."""
 
@@ -37,6 +43,7 @@ class Loaded(NamedTuple):
     z2: Any = None
     labels: Any = None
     note: str = ""  # what was left out, if anything
+    texts: Sequence[str] | None = None  # what row i is the embedding of, if known
 
 
 def load_embeddings(
@@ -146,6 +153,7 @@ def _archive(path: Path) -> dict[str, Any]:
 def _unpacked(packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
     """A member of an archive, mapped from a temporary file that goes when nobody uses it any more."""
     with tempfile.NamedTemporaryFile(suffix=".npy") as file:
+        _reserve(file.fileno(), member.file_size)
         with packed.open(member) as stream:
             shutil.copyfileobj(stream, file)
         file.flush()
@@ -157,14 +165,31 @@ def _room(shape: tuple[int, int], dtype: Any) -> Any:
     if shape[0] * shape[1] * np.dtype(dtype).itemsize <= SPILL:
         return np.empty(shape, dtype=dtype)
     with tempfile.TemporaryFile() as file:
-        return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+        _reserve(file.fileno(), shape[0] * shape[1] * np.dtype(dtype).itemsize)
+        return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
+
+
+def _reserve(handle: int, size: int) -> None:
+    """Takes the room of a temporary file before anything is written: a disk that fills up under a mapped file ends the
+    process with a signal."""
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(handle, 0, size)
+        elif shutil.disk_usage(tempfile.gettempdir()).free < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or "no disk does"
+        raise NoRoomError(
+            f"unpacking it takes {size / 1e6:,.0f} MB of temporary files, which {tempfile.gettempdir()} does not have "
+            f"({why}); TMPDIR can name another folder"
+        ) from None
 
 
 def _safetensors(path: Path) -> dict[str, Any]:
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:
-        raise ModuleNotFoundError("reading .safetensors needs an extra: pip install 'hypersphere[cli]'") from error
+        raise ModuleNotFoundError("reading .safetensors needs an extra: pip install 'hypersphere-lab[cli]'") from error
     try:
         with safe_open(path, framework="pt") as archive:
             found = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
@@ -198,7 +223,7 @@ def _parquet(path: Path, names: Sequence[str], labelled: bool) -> Loaded:
             for place, name in enumerate(columns):
                 together[:, place] = file.read([name]).column(0).to_numpy(zero_copy_only=False)
             return Loaded(together, **labels, note=note)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, NoRoomError, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} cannot be read as parquet: {_reason(error)}") from error
 
 
@@ -269,4 +294,6 @@ def _listed(names: Sequence[str]) -> str:
 def _reason(error: Exception) -> str:
     """The first line of an error, short; numpy's own words about objects advise to unpickle them."""
     words = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    if isinstance(error, NoRoomError):
+        return words
     return "it holds Python objects, which are never loaded" if "object" in words.lower() else words[:150]

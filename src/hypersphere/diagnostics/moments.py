@@ -79,6 +79,18 @@ class Moments:
         """Rows that repeat an earlier row bit by bit (as far as 64 bits of hash can tell)."""
         return self.count - len(self._marks.unique())
 
+    def equal(self, one: int, other: int) -> bool:
+        return bool(self._marks[one] == self._marks[other])
+
+    def copies(self, most: int) -> list[tuple[list[int], int]]:
+        """Groups of equal rows, the largest first, at most ``most``: the first five rows of each, and how many."""
+        if not self.repeated:
+            return []
+        marks, counts = self._marks.unique(return_counts=True)
+        largest = counts.argsort(descending=True, stable=True)[:most]
+        groups = [((self._marks == marks[place]).nonzero().flatten(), int(counts[place])) for place in largest]
+        return [(rows[:5].tolist(), count) for rows, count in groups if count > 1]
+
     def eigenvalues(self, centre: bool) -> Tensor:
         """Of HᵀH/N, or of the covariance, largest first."""
         if self.second is None:

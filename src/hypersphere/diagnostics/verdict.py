@@ -114,10 +114,13 @@ def _together(of_views: list[list[Finding]], names: list[str]) -> list[Finding]:
     kept: dict[str, Finding] = {}
     for name, said in zip(names, of_views, strict=True):
         for finding in said:
-            evidence = f"{name}: {finding.evidence}"
-            if finding.name in kept:
-                evidence = f"{kept[finding.name].evidence} {evidence}"
-            kept[finding.name] = finding._replace(evidence=evidence)
+            before = kept.get(finding.name)
+            merged = finding._replace(evidence=f"{name}: {finding.evidence}")
+            if before is not None:  # the worse of the two decides
+                merged = max(before, finding, key=lambda each: (each.grave, each.collapse))._replace(
+                    evidence=f"{before.evidence} {merged.evidence}"
+                )
+            kept[finding.name] = merged
     return list(kept.values())
 
 
@@ -135,7 +138,7 @@ def _of_view(view: View, found: Diagnosis) -> Iterator[Finding]:
         yield from _of_spread(view, found, possible)
     if view.repeated_rows > REPEATED.value * found.rows:
         yield Finding(
-            REPEATED.finding, False, "many rows are exact copies of earlier ones.",
+            REPEATED.finding, False, "some rows are exact copies of earlier ones.",
             f"{view.repeated_rows:,} of {found.rows:,} rows ({view.repeated_rows / found.rows:.1%}).",
             "remove repeated inputs: a copy is a false negative in training and inflates every retrieval score.",
         )  # fmt: skip
@@ -159,6 +162,7 @@ def _of_spread(view: View, found: Diagnosis, possible: int) -> Iterator[Finding]
             "a lower temperature or a loss that spreads same-view negatives (dhel, kcl, align_uniform) or decorrelates "
             "(vicreg, barlow); a smaller learning rate; or keep only the leading components, since the rest says "
             "nothing. With class labels as targets, as many dimensions as classes are to be expected.",
+            collapse=not wanted,
         )  # fmt: skip
     elif view.leading_directions <= FEW_LEADING.value * possible and not wanted:
         yield Finding(
@@ -210,6 +214,7 @@ def _rank_one(view: View) -> Finding:
         f"{view.total_variance:.4f}, effective rank {view.effective_rank:.2f}.",
         "train again with a smaller learning rate (a large step can put the network at a constant output, where the "
         "gradient of every loss of cosines vanishes), check the inputs differ, or add anchors (cloa).",
+        collapse=True,
     )  # fmt: skip
 
 
