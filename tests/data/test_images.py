@@ -327,6 +327,22 @@ def test_a_folder_without_parts_is_cut_the_same_way_every_time(tmp_path):
     assert sorted(together) == sorted(torch.from_numpy(images).flatten(1).tolist())
 
 
+def test_pictures_side_by_side_have_no_labels_and_are_all_for_training(tmp_path):
+    images = random_images(7, 3, 6)
+    for number, image in enumerate(images):
+        Image.fromarray(image.transpose(1, 2, 0)).save(tmp_path / f"{number}.png")
+    (tmp_path / "._0.png").write_bytes(b"what a Mac adds")
+    (tmp_path / "notes").mkdir()
+    found = load_images(str(tmp_path))
+    assert torch.equal(found.images, torch.from_numpy(images)) and found.labels.tolist() == [-1] * 7
+    assert not found.labelled and "no labels" in repr(found)
+    with pytest.raises(ValueError, match="has no labels and no test part"):
+        load_images(str(tmp_path), "test")
+    Image.new("RGB", (6, 6)).save(tmp_path / "notes" / "x.png")
+    with pytest.raises(ValueError, match=r"has pictures beside its sub-folders .* and in them"):
+        load_images(str(tmp_path))
+
+
 def test_one_coloured_picture_makes_both_parts_coloured(tmp_path):
     write_pictures(tmp_path / "train", random_images(2, 3, 6), ["a", "b"])
     grey = random_images(2, 1, 6)
@@ -338,7 +354,7 @@ def test_one_coloured_picture_makes_both_parts_coloured(tmp_path):
 def test_pictures_of_several_sizes_need_a_size(tmp_path):
     write_pictures(tmp_path, random_images(6, 3, 6), ["a"] * 6)
     Image.new("RGB", (20, 12), (10, 200, 30)).save(tmp_path / "a" / "wide.png")
-    with pytest.raises(ValueError, match=r"several sizes, 6×6 and 20×12 \(.*wide.png\)"):
+    with pytest.raises(ValueError, match=r"several sizes, 6×6 and 20×12 \(.*wide.png\): give data.size=64"):
         load_images(str(tmp_path))
     found = torch.cat([load_images(str(tmp_path), split, size=8).images for split in ("train", "test")])
     assert found.shape == (7, 3, 8, 8)
@@ -411,14 +427,22 @@ def test_a_dataset_that_cannot_be_loaded_or_has_no_images_says_so(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", lambda *name: texts)
     with pytest.raises(ValueError, match=r"has no images among its columns \(text, score\)"):
         load_images("hf:owner/texts")
+    pictures = [Image.fromarray(image[0]) for image in random_images(3, 1, 6)]
+    unlabelled = datasets.Dataset.from_dict({"image": pictures}).cast_column("image", datasets.Image())
+    monkeypatch.setattr(datasets, "load_dataset", lambda *name: {"train": unlabelled})
+    assert load_images("hf:owner/pictures").labels.tolist() == [-1] * 3
 
 
 # ---- bad input ----
 
 
 def test_what_is_not_there_or_not_known_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no image set 'digit': say 'digits'"):
+    with pytest.raises(FileNotFoundError, match="there is no image set 'digit': give 'digits'"):
         load_images("digit")
+    with pytest.raises(
+        FileNotFoundError, match=r"Debian's package dataset-fashion-mnist .* train-images-idx3-ubyte.gz"
+    ):
+        load_images("fashion-mnist")
     with pytest.raises(ValueError, match="split must be 'train' or 'test', not 'dev'"):
         load_images("digits", "dev")
     with pytest.raises(ValueError, match="none of the image sets known here"):

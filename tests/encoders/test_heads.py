@@ -39,14 +39,6 @@ def test_simclrs_head_has_no_bias_and_ends_in_a_norm_without_shift():
     assert torch.allclose(head(torch.randn(64, 512)).mean(dim=0), torch.zeros(128), atol=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "widths"), [("cloa", [256, 128, 64]), ("cloa-cifar100", [512, 1024, 1024])])
-def test_cloas_heads_have_the_papers_widths(kind, widths):
-    head = projection_head(kind, 512)
-    assert [layer.out_features for layer in head if isinstance(layer, nn.Linear)] == widths
-    assert head.dimension == widths[-1] and not isinstance(head[-1], nn.ReLU)
-    assert projection_head(kind, 512, output=10)(torch.randn(2, 512)).shape == (2, 10)
-
-
 def test_an_mlp_has_the_widths_it_is_given():
     assert kinds(projection_head("mlp", 8, hidden=[4, 2])) == [nn.Linear, nn.ReLU, nn.Linear]
     head = projection_head("mlp", 8, output=3, hidden=[4], normalised=True)

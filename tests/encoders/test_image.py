@@ -131,7 +131,7 @@ def test_damaged_and_foreign_weights_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="no weights"):
         load_image_encoder(tmp_path)
     (tmp_path / "encoder.json").write_text('{"name": "small-cnn"')
-    with pytest.raises(ValueError, match="not whole"):
+    with pytest.raises(ValueError, match="is not JSON"):
         load_image_encoder(tmp_path)
     (tmp_path / "encoder.json").write_text('{"name": "small-cnn"}')
     with pytest.raises(ValueError, match="lacks channels, normalise, options, size"):

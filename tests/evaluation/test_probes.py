@@ -11,7 +11,7 @@ from torch import nn
 
 from hypersphere.data.images import label_fraction, load_images
 from hypersphere.encoders.augment import create_augmentation, measure_normalisation
-from hypersphere.encoders.image import create_image_encoder, save_image_encoder
+from hypersphere.encoders.image import create_image_encoder, load_image_encoder, save_image_encoder
 from hypersphere.evaluation import probes
 from hypersphere.evaluation.accuracy import Accuracy, accuracy
 from hypersphere.evaluation.features import embed
@@ -190,6 +190,20 @@ def test_cloas_head_goes_with_the_number_of_classes():
     assert widths(choose_head(None, 2048, 100)) == [512, 1024, 1024, 100]
     assert widths(choose_head("linear", 512, 10)) == [10]
     assert widths(choose_head([32], 512, 10)) == [32, 10]
+    with pytest.raises(ValueError, match="head must be 'linear' or hidden widths"):
+        choose_head("cloa", 512, 10)
+
+
+def test_a_classifier_on_what_has_collapsed_guesses_unless_features_are_standardised():
+    """CLOA's protocol: an encoder whose variance is gone has an accuracy of chance."""
+    y = torch.arange(160) % 4
+    x = 3 * torch.eye(4)[y] + 0.1 * torch.randn(160, 4, generator=torch.Generator().manual_seed(0))
+    collapsed = 1 + 1e-5 * x
+    assert mlp_probe(x, y, x, y, epochs=20).top1 == 1
+    assert mlp_probe(collapsed, y, collapsed, y, epochs=20).top1 == 1 / 4  # one answer for all
+    assert mlp_probe(collapsed, y, collapsed, y, epochs=20, standardised=True).top1 == 1
+    with pytest.raises(ValueError, match="choose a learning rate below"):
+        mlp_probe(1e20 * x, y, x, y, epochs=5)
 
 
 def test_every_row_is_seen_once_an_epoch_and_none_alone():
@@ -324,7 +338,11 @@ def test_means_and_spreads_are_numpys_and_print_as_a_table(run):
     assert tenth["top1_spread"] == pytest.approx(np.std(values, ddof=1))
     assert all_["seeds"] == 1 and all_["top1_spread"] is None
     lines = str(found).splitlines()
-    assert len(lines) == 4 and "eval mode" in lines[0] and "l2 1.0" in lines[0]
+    assert len(lines) == 5 and "eval mode" in lines[0] and "l2 1.0" in lines[0]
+    encoder, description = load_image_encoder(run / "model")
+    plain = create_augmentation("none", 8, normalise=description["normalise"])
+    features = embed(encoder, load_images("digits", "test").images, plain).numpy()
+    assert found.variance == pytest.approx(np.var(features, axis=0).sum(), rel=1e-4) and "variance" in lines[4]
     shown = [f"{100 * tenth[name]:.2f}" for name in ("top1", "top1_spread", "top5", "top5_spread")]
     assert lines[2].split() == ["10%", "143", shown[0], "±", shown[1], shown[2], "±", shown[3], "3"]
     assert json.loads(json.dumps(found.to_dict()))["summary"][0]["images"] == 143
@@ -379,6 +397,16 @@ def test_a_run_that_read_labels_is_probed_with_the_same_ones(run, monkeypatch, o
     assert found.taught is taught and ("labels as in training" in str(found)) is taught
 
 
+@pytest.mark.parametrize("noted", [True, False, None])
+def test_probing_a_run_does_not_execute_the_file_of_its_objective(run, tmp_path, noted):
+    evil = tmp_path / "evil.py"
+    evil.write_text("raise SystemExit('executed')")
+    write_recipe(run, objective={"name": "cloa", "base": {"name": f"{evil}:loss"}})
+    if noted is not None:
+        (run / "environment.json").write_text(json.dumps({"reads_labels": noted}))
+    assert evaluate_run(run, "knn", labels=(1.0,)).taught is (noted is not False)  # if in doubt, the same labels
+
+
 def test_a_run_on_some_rows_is_probed_on_those(run):
     (run / "recipe.yaml").write_text(yaml.safe_dump({"task": "image", "data": {"source": "digits", "rows": 500}}))
     assert evaluate_run(run, "knn", labels=(1.0,)).scores[0].images == 500
@@ -426,8 +454,8 @@ def test_kept_scores_are_of_these_images_and_this_seed(run, monkeypatch):
 
 def test_a_small_share_of_labels_is_not_printed_as_none():
     scores = [probes.Score(share, 10, 0, 0.5, None) for share in (0.0001, 0.07, 0.125, 1.0)]
-    found = probes.ProbeResult("run", "knn", "small-cnn", "digits", 10, False, {}, tuple(scores))
-    assert [line.split()[0] for line in str(found).splitlines()[2:]] == ["0.01%", "7%", "12.5%", "100%"]
+    found = probes.ProbeResult("run", "knn", "small-cnn", "digits", 10, False, {}, tuple(scores), 1.0)
+    assert [line.split()[0] for line in str(found).splitlines()[2:6]] == ["0.01%", "7%", "12.5%", "100%"]
 
 
 @pytest.mark.parametrize(
@@ -452,5 +480,5 @@ def test_what_is_no_run_on_images_is_refused(run, tmp_path):
     with pytest.raises(ValueError, match="trained on 'text'; probes are for runs on images"):
         evaluate_run(run)
     (run / "recipe.yaml").write_text("just words")
-    with pytest.raises(ValueError, match="does not say its task"):
+    with pytest.raises(ValueError, match="should hold an object, not a text"):
         evaluate_run(run)

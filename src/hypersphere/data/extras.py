@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import re
+from importlib import import_module, metadata
 from typing import Any
+
+FLOORS = {"sentence_transformers": "6.0"}  # releases before these are imported without complaint and fail later
 
 
 def need(module: str, extra: str, purpose: str) -> Any:
@@ -12,6 +15,7 @@ def need(module: str, extra: str, purpose: str) -> Any:
     >>> need("math", "image", "counting").sqrt(4.0)
     2.0
     """
+    _check_floor(module.partition(".")[0], extra, purpose)
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -19,5 +23,22 @@ def need(module: str, extra: str, purpose: str) -> Any:
             raise
         package = module.partition(".")[0]
         raise ModuleNotFoundError(
-            f"{purpose} needs {package}: pip install 'hypersphere[{extra}]'", name=error.name
+            f"{purpose} needs {package}: pip install 'hypersphere-lab[{extra}]'", name=error.name
         ) from None
+
+
+def _check_floor(package: str, extra: str, purpose: str) -> None:
+    """Refuses a release that is too old for us, by the first two numbers of its version."""
+    try:
+        version = metadata.version(package.replace("_", "-")) if package in FLOORS else None
+    except metadata.PackageNotFoundError:
+        return
+    if version is not None and _numbers(version) < _numbers(FLOORS[package]):
+        raise ImportError(
+            f"{purpose} needs {package.replace('_', '-')} {FLOORS[package]} or newer, and {version} is installed: "
+            f"pip install -U 'hypersphere-lab[{extra}]'"
+        )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(re.match(r"\d*", part)[0] or 0) for part in version.split(".")[:2]]  # type: ignore[index]

@@ -8,6 +8,7 @@
 | data_batch_1.png …, test_batch.png, train_lables.json, test_lables.json | strips: an image in each row of a picture |
 | dataset_dict.json, dataset_info.json or state.json | a folder saved by datasets |
 | train/CLASS/*.png, test/CLASS/*.png; or CLASS/*.png | an image folder |
+| train/*.png, test/*.png; or *.png | pictures without labels |
 
 Nothing here is ever unpickled, for a pickle can run any program. That rules out the Python version of CIFAR: its
 binary version holds the same images.
@@ -15,14 +16,15 @@ binary version holds the same images.
 
 from __future__ import annotations
 
+import bz2
 import gzip
-import json
 import lzma
 import math
 import re
 import tarfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +34,24 @@ from torch import Tensor
 
 from hypersphere.data.images import ImageSet
 from hypersphere.data.pictures import Found, pixels, read_folder, read_saved
+from hypersphere.documents import read_json
+from hypersphere.limits import Bounded, counted, need_memory
+from hypersphere.messages import quoted
 
 FASHION = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 # Rows of every file of CIFAR, whose binary format has no header that would tell them.
 CIFAR_ROWS = {"data_batch": 10_000, "test_batch": 10_000, "train": 50_000, "test": 10_000}
 
+MOST_BYTES = 2**30  # of an archive once unpacked; CIFAR's have 185 million
+MOST_MEMBERS, MOST_CLASSES = 1000, 100_000
+_PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+SUFFIXES = (".tar", ".gz", ".tgz", ".bz2", ".xz")
+
 
 def read_path(path: Path, split: str, size: int | None = None) -> Found:
     """The images at a path, recognised by the names of the files there."""
     if path.is_file():
-        if not tarfile.is_tarfile(path):
-            raise ValueError(f"{path} is a file but not a tar archive; give CIFAR's archive, or a folder")
         return _read_archive(path, split), True
     names = {each.name for each in path.iterdir()}
     if any(re.match(r"(train|t10k)-(images|labels)", name) for name in names):
@@ -71,6 +79,8 @@ def _read_idx(path: Path, split: str) -> ImageSet:
     labels = _idx(_one(path, start, "labels", "idx1"), dimensions=1)
     if len(images) != len(labels):
         raise ValueError(f"{path}: {start} has {len(images)} images but {len(labels)} labels")
+    if not len(labels):
+        raise ValueError(f"{path} has no images: {start} promises 0")
     count = int(labels.max()) + 1
     fashion = "fashion" in str(path).lower() and count == len(FASHION)
     classes = FASHION if fashion else tuple(str(label) for label in range(count))
@@ -86,18 +96,22 @@ def _one(path: Path, start: str, what: str, kind: str) -> Path:
 
 
 def _idx(path: Path, dimensions: int) -> Tensor:
+    head = 4 + 4 * dimensions
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            start = file.read(head)
+            if len(start) < head or start[:4] != bytes([0, 0, 8, dimensions]):
+                raise ValueError(f"{path} does not begin as an idx file of bytes with {dimensions} dimensions")
+            shape = [int.from_bytes(start[place : place + 4], "big") for place in range(4, head, 4)]
+            promised = f"{path} promises {'×'.join(map(str, shape))} and so {head + math.prod(shape)} bytes"
+            need_memory(math.prod(shape), promised + ", which")
+            data = file.read(math.prod(shape))
+            more = file.read(1)  # and so to the end, where the checksum of a .gz is
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} of {path.stat().st_size} bytes is damaged or not whole: {error}") from None
-    head = 4 + 4 * dimensions
-    if len(data) < head or data[:4] != bytes([0, 0, 8, dimensions]):
-        raise ValueError(f"{path} does not begin as an idx file of bytes with {dimensions} dimensions")
-    shape = [int.from_bytes(data[place : place + 4], "big") for place in range(4, head, 4)]
-    expected = head + math.prod(shape)
-    if len(data) != expected:
-        raise ValueError(f"{path} promises {'×'.join(map(str, shape))} and so {expected} bytes, but has {len(data)}")
-    return torch.from_numpy(np.frombuffer(data, np.uint8, offset=head).copy()).reshape(shape)
+    if more or len(data) != math.prod(shape):
+        raise ValueError(f"{promised}, but has {'more' if more else head + len(data)}")
+    return torch.from_numpy(np.frombuffer(data, np.uint8).copy()).reshape(shape)
 
 
 # ---- CIFAR: labels (one byte, or coarse and fine), then 3×32×32 bytes ----
@@ -112,15 +126,18 @@ def _pickled(path: Path) -> str:
 
 def _read_archive(path: Path, split: str) -> ImageSet:
     try:
-        with tarfile.open(path) as archive:
-            members = {Path(each.name).name: each for each in archive.getmembers() if each.isfile()}
-            while archive.fileobj is not None and archive.fileobj.read(1 << 20):
+        with _unpacked(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
+            found = counted(archive, MOST_MEMBERS, f"{path} holds more than {MOST_MEMBERS} files: it is not CIFAR's")
+            members = {Path(each.name).name: each for each in found if each.isfile()}
+            while stream.read(1 << 20):
                 pass  # to the end, where the checksum of a .gz is
             if "batches.meta" in members or "meta" in members:
                 raise ValueError(_pickled(path))
 
             def reader(member: tarfile.TarInfo) -> Callable[[], bytes]:
                 def read() -> bytes:
+                    if member.size > MOST_BYTES:
+                        raise ValueError(f"{path}: {member.name} has {member.size} bytes, too many for CIFAR")
                     opened = archive.extractfile(member)
                     assert opened is not None  # a file, by the choice above
                     return opened.read()
@@ -128,8 +145,22 @@ def _read_archive(path: Path, split: str) -> ImageSet:
                 return read
 
             return _read_cifar({name: reader(member) for name, member in members.items()}, split, path)
-    except (tarfile.TarError, EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+    except tarfile.ReadError as error:
+        if path.suffix in SUFFIXES:
+            raise ValueError(f"{path} of {path.stat().st_size} bytes is damaged or not whole: {error}") from None
+        raise ValueError(f"{path} is a file but not a tar archive; give CIFAR's archive, or a folder") from None
+    except (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         raise ValueError(f"{path} of {path.stat().st_size} bytes is damaged or not whole: {error}") from None
+
+
+@contextmanager
+def _unpacked(path: Path) -> Iterator[Any]:
+    """The bytes of an archive, whatever it is packed with; more than CIFAR has are refused."""
+    with path.open("rb") as file:
+        start = file.read(6)
+    opener = next((each for mark, each in _PACKED.items() if start.startswith(mark)), open)
+    with opener(path, "rb") as stream:
+        yield Bounded(stream, MOST_BYTES, str(path))
 
 
 def _read_cifar(files: dict[str, Callable[[], bytes]], split: str, path: Path) -> ImageSet:
@@ -177,15 +208,19 @@ def _read_strips(path: Path, split: str) -> ImageSet:
     given = [each for each in listed if each.is_file()]
     if not strips or not given:
         raise FileNotFoundError(f"{path} lacks {listed[0].name if strips else pattern.replace(chr(92), '')}")
-    labels = json.loads(given[0].read_text())
+    labels = read_json(given[0], list)
     images = torch.cat([_strip(each) for each in strips])
-    if not isinstance(labels, list) or not all(type(label) is int for label in labels):
+    if not all(type(label) is int for label in labels):
         raise ValueError(f"{given[0]} is not a list of whole numbers")
     if len(labels) != len(images):
         raise ValueError(
             f"{given[0]} has {len(labels)} labels but {', '.join(each.name for each in strips)} have {len(images)} rows"
         )
-    count = max(labels) + 1
+    count = max(labels, default=0) + 1
+    if count > MOST_CLASSES:
+        raise ValueError(
+            f"{given[0]} has the label {quoted(count - 1)}; more than {MOST_CLASSES:,} classes are not read"
+        )
     classes = CIFAR10 if count <= len(CIFAR10) else tuple(str(label) for label in range(count))
     return ImageSet(images, torch.tensor(labels), classes, path.resolve().name)
 

@@ -3,26 +3,34 @@
 train, test = load_images("digits", "train"), load_images("digits", "test")
 load_images("/usr/share/datasets/fashion-mnist")      # idx files
 load_images("cifar-10-binary.tar.gz", "test")         # an official archive
-load_images("photos", size=64)                        # a folder for each class
+load_images("photos", size=64)                        # a folder for each class, or of pictures without labels
 load_images("hf:owner/name")                          # a dataset of the hub
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from hypersphere.data.extras import need
+from hypersphere.documents import expand
 
 SPLITS = ("train", "test")
+_CIFAR = "download it from https://www.cs.toronto.edu/~kriz/cifar.html (binary version) and give data.source=PATH"
+WHERE = {  # to get what the shipped recipes train on
+    "fashion-mnist": "Debian's package dataset-fashion-mnist puts it into /usr/share/datasets/fashion-mnist, elsewhere "
+    "its four files are train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and "
+    "t10k-labels-idx1-ubyte.gz from https://github.com/zalandoresearch/fashion-mnist; give data.source=FOLDER",
+    "cifar-10-binary.tar.gz": _CIFAR,
+    "cifar-100-binary.tar.gz": _CIFAR,
+}
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Images (N, C, H, W) of bytes, their labels (N,), and what the labels mean."""
+    """Images (N, C, H, W) of bytes, their labels (N,), and what the labels mean; without classes all labels are -1."""
 
     images: Tensor
     labels: Tensor
@@ -41,6 +49,8 @@ class ImageSet:
         if not len(self.images):
             raise ValueError(f"{self.name} has no images")
         low, high = int(self.labels.min()), int(self.labels.max())
+        if not self.classes and (low, high) == (-1, -1):
+            return
         if low < 0 or high >= len(self.classes):
             raise ValueError(
                 f"labels of {self.name} go from {low} to {high}, but there are {len(self.classes)} classes (0 to "
@@ -52,7 +62,12 @@ class ImageSet:
 
     def __repr__(self) -> str:
         C, H, W = self.images.shape[1:]
-        return f"ImageSet({self.name}: {len(self)} images {C}×{H}×{W}, {len(self.classes)} classes)"
+        known = f"{len(self.classes)} classes" if self.labelled else "no labels"
+        return f"ImageSet({self.name}: {len(self)} images {C}×{H}×{W}, {known})"
+
+    @property
+    def labelled(self) -> bool:
+        return bool(self.classes)
 
     def select(self, rows: Tensor) -> ImageSet:
         """The rows given by number or by a mask, in that order."""
@@ -63,7 +78,8 @@ def load_images(source: str, split: str = "train", size: int | None = None) -> I
     """The images of ``source``: "digits", a path (see ``hypersphere.data.image_files``), or "hf:owner/name".
 
     A source without parts of its own (digits, one folder for each class, a dataset with one split) is cut in
-    four fifths and one fifth, class by class, always the same way. ``size`` brings the images of a folder or a
+    four fifths and one fifth, class by class, always the same way; without labels, all of it is for training, for there
+    is nothing to test. ``size`` brings the images of a folder or a
     dataset to one size: shorter side to ``size``, then the middle.
 
     >>> load_images("digits", "test")
@@ -78,11 +94,10 @@ def load_images(source: str, split: str = "train", size: int | None = None) -> I
     if source.startswith("hf:"):
         found, cut = pictures.read_hub(source.removeprefix("hf:"), split, size)
         return found if cut else _part(found, split)
-    path = Path(source).expanduser()
+    path = expand(source)
     if not path.exists():
-        raise FileNotFoundError(
-            f"there is no image set {source!r}: say 'digits', 'hf:owner/name', or the path of a file or folder"
-        )
+        advice = WHERE.get(path.name, "give 'digits', 'hf:owner/name', or the path of a file or folder")
+        raise FileNotFoundError(f"there is no image set {source!r}: {advice}")
     found, cut = image_files.read_path(path, split, size)
     return found if cut else _part(found, split)
 
@@ -96,7 +111,11 @@ def _digits() -> ImageSet:
 
 
 def _part(whole: ImageSet, split: str) -> ImageSet:
-    """Four fifths of every class for training, the rest for the test; the same for everybody."""
+    """Four fifths of every class for training, the rest for the test; the same for everybody. Without labels all."""
+    if not whole.labelled:
+        if split == "test":
+            raise ValueError(f"{whole.name} has no labels and no test part of its own")
+        return whole
     training = label_fraction(whole.labels, 0.8, seed=0) >= 0
     return whole.select(training if split == "train" else ~training)
 

@@ -1,4 +1,5 @@
-"""Pictures: folders with one for each class, and datasets of the Hugging Face hub or saved by its library."""
+"""Pictures: folders with one for each class or without labels, and datasets of the Hugging Face hub or saved by its
+library."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from hypersphere.data.extras import need
 from hypersphere.data.images import ImageSet
+from hypersphere.limits import need_memory
+from hypersphere.messages import quoted, reason
 
 GREY = ("1", "L")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
@@ -22,31 +25,54 @@ Picture = tuple[str, Callable[[], bytes]]  # a name for messages, and how to get
 
 
 def read_folder(path: Path, split: str, size: int | None) -> Found:
-    """A folder for each class; if there are train/ and test/ (or val/), within those."""
+    """A folder for each class, or pictures side by side, which have no labels; if there are train/ and test/ (or
+    val/), within those."""
     train, test = path / "train", path / ("test" if (path / "test").is_dir() else "val")
     cut = train.is_dir()
     if cut and not test.is_dir():
         raise FileNotFoundError(f"{path} has train but neither test nor val beside it")
     # the training part names the classes: one that the test lacks keeps its number
-    classes = sorted(each.name for each in (train if cut else path).iterdir() if each.is_dir())
-    strange = sorted({each.name for each in test.iterdir() if each.is_dir()} - set(classes)) if cut else []
+    classes = _classes(train if cut else path)
+    strange = sorted(set(_classes(test)) - set(classes)) if cut else []
     if strange:
         raise ValueError(f"{test} has the class {strange[0]!r}, which {train} has not")
-
-    def labelled(root: Path) -> list[tuple[int, Path]]:
-        files = ((label, sorted((root / name).rglob("*"))) for label, name in enumerate(classes))
-        return [(label, file) for label, found in files for file in found if file.suffix.lower() in SUFFIXES]
-
-    parts = {"train": labelled(train), "test": labelled(test)} if cut else {split: labelled(path)}
+    roots = {"train": train, "test": test} if cut else {split: path}
+    parts = {part: _labelled(root, classes) for part, root in roots.items()}
     if not all(parts.values()):
         raise ValueError(
-            f"{path} is none of the image sets known here: no idx, CIFAR or strip files, no saved dataset, and no "
-            "sub-folders with pictures, one for each class (in train and in test, if there are those)"
+            f"{path} is none of the image sets known here: no idx, CIFAR or strip files, no saved dataset, no "
+            "pictures, and no sub-folders with pictures, one for each class (in train and in test, if there are those)"
         )
     color = any(_mode((str(file), file.read_bytes)) not in GREY for part in parts.values() for _, file in part)
     images = _stack([(str(file), file.read_bytes) for _, file in parts[split]], color, size, str(path))
     labels = torch.tensor([label for label, _ in parts[split]])
     return ImageSet(images, labels, tuple(classes), path.resolve().name), cut
+
+
+def _classes(root: Path) -> list[str]:
+    """The sub-folders that hold pictures, in order; none where pictures stand side by side."""
+    folders = sorted(each for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
+    beside = [each for each in root.iterdir() if _is_picture(each)]
+    if not beside:
+        return [each.name for each in folders]
+    if any(_is_picture(file) for each in folders for file in each.rglob("*")):
+        raise ValueError(
+            f"{root} has pictures beside its sub-folders ({beside[0].name}) and in them: put each into the folder of "
+            "its class, or all into one folder, without labels"
+        )
+    return []
+
+
+def _labelled(root: Path, classes: list[str]) -> list[tuple[int, Path]]:
+    """The pictures with the number of their class; -1 without classes."""
+    if not classes:
+        return [(-1, file) for file in sorted(root.iterdir()) if _is_picture(file)]
+    files = ((label, sorted((root / name).rglob("*"))) for label, name in enumerate(classes))
+    return [(label, file) for label, found in files for file in found if _is_picture(file)]
+
+
+def _is_picture(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")  # ._x.png: what a Mac adds
 
 
 def read_hub(name: str, split: str, size: int | None = None) -> Found:
@@ -56,13 +82,17 @@ def read_hub(name: str, split: str, size: int | None = None) -> Found:
     try:
         found = datasets.load_dataset(name, configuration or None)
     except Exception as error:  # of many kinds: no such name, no network, a script where files are wanted
-        raise ValueError(f"the dataset {name!r} could not be loaded: {' '.join(str(error).split())}") from error
+        raise ValueError(f"the dataset {name!r} could not be loaded: {reason(error)}") from error
     return _from_dataset(found, split, size, name)
 
 
 def read_saved(path: Path, split: str, size: int | None) -> Found:
     """A folder written by ``save_to_disk``."""
-    found = need("datasets", "train", "a saved dataset").load_from_disk(str(path))
+    datasets = need("datasets", "train", "a saved dataset")
+    try:
+        found = datasets.load_from_disk(str(path))
+    except Exception as error:  # of many kinds: files that lack, or settings of the wrong type
+        raise ValueError(f"the dataset {path} could not be loaded: {reason(error)}") from error
     return _from_dataset(found if isinstance(found, dict) else {"train": found}, split, size, path.resolve().name)
 
 
@@ -76,12 +106,13 @@ def _from_dataset(parts: Any, split: str, size: int | None, name: str) -> Found:
     kinds = parts[chosen].features
     images = [column for column, kind in kinds.items() if isinstance(kind, datasets.Image)]
     labels = [column for column, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)]
-    if not images or not labels:
-        missing = "class labels" if images else "images"
-        raise ValueError(f"the dataset {name!r} has no {missing} among its columns ({', '.join(kinds)})")
+    if not images:
+        raise ValueError(f"the dataset {name!r} has no images among its columns ({', '.join(kinds)})")
     pictures = {part: _column(rows, images[0], datasets) for part, rows in parts.items() if part in ("train", chosen)}
     color = any(_mode(picture) not in GREY for part in pictures.values() for picture in part)
     stacked = _stack(pictures[chosen], color, size, f"the dataset {name!r}")
+    if not labels:
+        return ImageSet(stacked, torch.full((len(stacked),), -1), (), name), cut
     marks = torch.tensor(parts[chosen][labels[0]][:])
     return ImageSet(stacked, marks, tuple(kinds[labels[0]].names), name), cut
 
@@ -136,11 +167,14 @@ def _opened(picture: Picture, use: Callable[[Any], Any]) -> Any:
 
 def _stack(pictures: Sequence[Picture], color: bool, size: int | None, where: str) -> Tensor:
     kept: list[Tensor] = []
+    if size is not None:
+        need_memory(len(pictures) * (3 if color else 1) * size**2, f"{len(pictures)} pictures of {quoted(size)} pixels")
     for picture in pictures:
         kept.append(pixels(picture, color, size))
         if kept[-1].shape != kept[0].shape:
             first, other = (f"{each.shape[2]}×{each.shape[1]}" for each in (kept[0], kept[-1]))
             raise ValueError(
-                f"{where} has pictures of several sizes, {first} and {other} ({picture[0]}): give size= for one"
+                f"{where} has pictures of several sizes, {first} and {other} ({picture[0]}): give data.size=64, or "
+                "another side in pixels, for squares of one size"
             )
     return torch.stack(kept)

@@ -208,7 +208,7 @@ def _from_hub(name: str, split: str) -> ScoredPairs:
     try:
         import datasets  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError:
-        raise ImportError("A data set of the hub needs datasets: pip install 'hypersphere[train]'.") from None
+        raise ImportError("A data set of the hub needs datasets: pip install 'hypersphere-lab[train]'.") from None
     try:
         loaded: Any = datasets.load_dataset(name)
     except Exception as error:  # no network, no such name: the library raises a dozen kinds

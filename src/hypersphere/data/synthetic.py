@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from hypersphere.geometry import unit
+from hypersphere.limits import need_memory
+from hypersphere.messages import quoted
 
 
 def three_lines(points: int = 100, noise: float = 0.05, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -24,6 +26,7 @@ def three_lines(points: int = 100, noise: float = 0.05, seed: int = 0) -> tuple[
         raise ValueError(f"points must be a whole number of at least 1, not {points!r}")
     if not 0 <= noise < float("inf"):
         raise ValueError(f"noise must be a number of at least 0, not {noise!r}")
+    need_memory(3 * points * 3 * 4 * 3, f"three lines of {quoted(points)} points")
     generator = torch.Generator().manual_seed(seed)
     directions = unit(torch.randn(3, 3, generator=generator))
     labels = torch.arange(3).repeat_interleave(points)

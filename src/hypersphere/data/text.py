@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -14,7 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from hypersphere.documents import expand, parse_json
+from hypersphere.limits import bounded_lines, need_memory
+from hypersphere.messages import first_line, quoted
+
 VIEWS = {"dropout": 1, "pairs": 2, "triples": 3}  # how many texts an instance has
+TEXT_BYTES = 60  # what a text takes beside its characters
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 
 
@@ -48,13 +52,16 @@ def read_corpus(source: str, views: str = "dropout", *, columns: list[str] | Non
     if source.startswith("hf:"):
         found, name = _dataset(source[3:], wanted, columns), source[3:]
     else:
-        path = Path(source).expanduser()
+        path = expand(source)
         if not path.is_file():
             raise FileNotFoundError(f"there is no text file {source} (a dataset id is written hf:owner/name)")
         found, name = _lines(path, wanted, columns), path.name
     texts: tuple[list[str], ...] = tuple([] for _ in range(wanted))
-    empty = 0
+    empty = size = 0
     for instance in found:
+        size += sum(map(len, instance)) + TEXT_BYTES * wanted
+        if len(texts[0]) % 10_000 == 0:  # a small .gz may hold any number of lines
+            need_memory(size, f"the text of {source}")
         if not all(text.strip() for text in instance):
             empty += 1
             continue
@@ -79,7 +86,7 @@ def _lines(path: Path, wanted: int, columns: list[str] | None) -> Iterator[list[
             else:
                 if columns:
                     raise ValueError(f"{path.name} has no names of columns to choose from: only .csv and .jsonl have")
-                for number, line in enumerate(file, 1):
+                for number, line in enumerate(bounded_lines(file, path.name), 1):
                     cells = line.rstrip("\n").split("\t") if wanted > 1 or suffix == ".tsv" else [line]
                     if len(cells) < wanted and line.strip():
                         raise ValueError(
@@ -100,7 +107,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
 
 
 def _from_csv(path: Path, file: TextIO, wanted: int, columns: list[str] | None) -> Iterator[list[str]]:
-    reader = csv.DictReader(file)
+    reader = csv.DictReader(bounded_lines(file, path.name))
     keys = _keys(path.name, list(reader.fieldnames or []), wanted, columns)
     for record in reader:
         yield [record[key] or "" for key in keys]
@@ -108,15 +115,21 @@ def _from_csv(path: Path, file: TextIO, wanted: int, columns: list[str] | None) 
 
 def _from_objects(path: Path, file: TextIO, wanted: int, columns: list[str] | None) -> Iterator[list[str]]:
     keys: list[str] = []
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(bounded_lines(file, path.name), 1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = parse_json(line, f"line {number} of {path.name}", dict)
             keys = keys or _keys(path.name, list(record), wanted, columns)
-            yield ["" if record[key] is None else str(record[key]) for key in keys]
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            yield ["" if record[key] is None else _text(record[key], key) for key in keys]
+        except (KeyError, TypeError) as error:
             raise ValueError(f"line {number} of {path.name} is not an object with {', '.join(keys)}: {error}") from None
+
+
+def _text(value: Any, key: str) -> str:
+    if isinstance(value, (dict, list)):
+        raise TypeError(f"{quoted(key)} is {'an object' if isinstance(value, dict) else 'a list'}, not a text")
+    return str(value)
 
 
 def _keys(name: str, present: list[str], wanted: int, columns: list[str] | None) -> list[str]:
@@ -137,7 +150,7 @@ def _dataset(identifier: str, wanted: int, columns: list[str] | None) -> Iterato
     try:
         table = datasets.load_from_disk(name) if Path(name).is_dir() else datasets.load_dataset(name)
     except Exception as error:  # whatever the hub, the disk or a parser has to say
-        raise ValueError(f"the dataset {name} could not be loaded: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"the dataset {name} could not be loaded: {first_line(error)}") from None
     if isinstance(table, datasets.DatasetDict):
         chosen = split or "train"
         if chosen not in table:

@@ -1,10 +1,10 @@
 """The folder of a text model, opened safely: no program of its maker is run, nothing is unpickled, and a model of which
-weights are missing is refused. Libraries fill such gaps with random numbers and go on, and every score would be theirs.
+weights or the tokenizer are missing is refused. Libraries fill such gaps with random numbers and unknown words and go
+on, and every score would be theirs.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,14 +14,19 @@ import torch
 from torch import nn
 
 from hypersphere.data.extras import need
+from hypersphere.documents import expand, read_json
+from hypersphere.messages import first_line
 
 WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")  # of the hub: neither programs nor pickles
+# Files of settings, each a JSON object, of transformers and sentence-transformers.
+SETTINGS = ("config.json", "config_sentence_transformers.json", "sentence_bert_config.json", "tokenizer_config.json",
+            "special_tokens_map.json", "model.safetensors.index.json")  # fmt: skip
 SAFELY: dict[str, Any] = {"use_safetensors": True}  # of transformers' from_pretrained
 
 
 def find_folder(model: str | Path) -> Path:
     """Where a model lies: a folder, a run's folder (its ``model``), or a hub id, which is then downloaded."""
-    place = Path(model).expanduser()
+    place = expand(model)
     for folder in (place, place / "model"):
         if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
             return folder
@@ -32,8 +37,9 @@ def find_folder(model: str | Path) -> Path:
         unread = ["onnx/*", "openvino/*"]
         return Path(hub.snapshot_download(str(model), allow_patterns=list(WANTED), ignore_patterns=unread))
     except Exception as error:  # no network, no such name: the library raises a dozen kinds
-        words = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise FileNotFoundError(f"{model} is neither a folder nor a model the hub could give: {words}") from error
+        raise FileNotFoundError(
+            f"{model} is neither a folder nor a model the hub could give: {first_line(error)}"
+        ) from error
 
 
 def module_folders(folder: Path) -> list[Path]:
@@ -42,9 +48,12 @@ def module_folders(folder: Path) -> list[Path]:
     if not listed.is_file():
         return [folder]
     try:
-        return [folder / str(entry["path"]) for entry in json.loads(listed.read_text(encoding="utf-8"))]
+        found = [folder / entry["path"] for entry in read_json(listed, list)]
     except (ValueError, TypeError, KeyError):
+        found = []
+    if not found or not all(each.resolve().is_relative_to(folder.resolve()) for each in found):
         raise ValueError(f"{listed} is damaged: it is no list of modules with their paths.") from None
+    return found
 
 
 def own_length(folder: Path) -> int | None:
@@ -68,12 +77,18 @@ def pools_prompt(folder: Path) -> bool:
 def _object(path: Path) -> dict[str, Any]:
     """What a file of settings says; nothing if there is none."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} is damaged: it is no JSON object.")
+        found: dict[str, Any] = read_json(path, dict) if path.is_file() else {}
+    except ValueError as error:
+        why = str(error).removeprefix(f"{path} ")
+        raise ValueError(f"{path} is damaged: it is no JSON object ({why}).") from None
     return found
+
+
+def check_settings(folder: Path) -> None:
+    """Refuses a model one of whose files of settings is no JSON object, before a library reads it."""
+    for place in dict.fromkeys([folder, *module_folders(folder)]):
+        for name in SETTINGS:
+            _object(place / name)
 
 
 def refuse_pickles(folder: Path) -> None:
@@ -90,17 +105,19 @@ def refuse_pickles(folder: Path) -> None:
 
 def open_sentence_model(folder: Path, kind: Any = None, max_length: int | None = None) -> Any:
     """The sentence-transformers model in ``folder`` (an object of ``kind``), with all its weights."""
-    library, safetensors = (need(each, "text", "A model folder") for each in ("sentence_transformers", "safetensors"))
+    library = need("sentence_transformers", "text", "A model folder")
+    check_settings(folder)
     refuse_pickles(folder)
     try:
         with quietly():
             model = (kind or library.SentenceTransformer)(
                 str(folder), local_files_only=True, trust_remote_code=False, model_kwargs=dict(SAFELY)
             )
-    except (OSError, ValueError, safetensors.SafetensorError) as error:
-        raise ValueError(f"The model {folder} could not be loaded: {str(error).strip().splitlines()[0]}") from None
+    except Exception as error:  # of many kinds, for settings of the wrong type, sizes that do not fit, damaged weights
+        raise ValueError(f"The model {folder} could not be loaded: {first_line(error)}") from None
     for module, place in zip(model, module_folders(folder), strict=False):
         check_weights(module, place)
+        check_tokenizer(module, place)
     set_length(model, max_length)
     return model
 
@@ -120,6 +137,20 @@ def check_weights(module: nn.Module, folder: Path) -> None:
     missing = sorted(key for key in found["missing_keys"] if "pooler." not in key)
     if missing:
         raise ValueError(f"{lacking(folder, missing)}.")
+
+
+def check_tokenizer(module: nn.Module, folder: Path) -> None:
+    """Refuses a transformer whose tokenizer is not in ``folder``: transformers makes one up that knows no word."""
+    tokenizer: Any = getattr(module, "tokenizer", None)
+    if not hasattr(tokenizer, "all_special_tokens"):
+        return
+    names = getattr(type(tokenizer), "vocab_files_names", {})
+    parts = [folder / name for key, name in names.items() if key in ("vocab_file", "merges_file")]
+    kept = (folder / "tokenizer.json").is_file() or any(folder.glob("*.model"))
+    if names and not kept and not (parts and all(path.is_file() for path in parts)):  # without names: of characters
+        raise ValueError(f"{folder} lacks the model's tokenizer, such as tokenizer.json; every word would be unknown.")
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise ValueError(f"{folder} has a tokenizer without a vocabulary; every word would be unknown.")
 
 
 def lacking(where: Path | str, missing: list[str]) -> str:

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 from torch import nn
 
+from hypersphere.limits import need_memory
+from hypersphere.messages import quoted
 from hypersphere.names import did_you_mean
 
-# Widths of CLOA's heads, the first for CIFAR-10, the second for CIFAR-100 (Li & Pimentel-Alarcón 2024).
-CLOA_SHAPES = {"cloa": (256, 128, 64), "cloa-cifar100": (512, 1024, 1024)}
-HEADS = ("none", "linear-tanh", "simclr", *CLOA_SHAPES, "mlp")
+HEADS = ("none", "linear-tanh", "simclr", "mlp")
 
 
 class Head(nn.Sequential):
@@ -36,20 +36,19 @@ def projection_head(
     | none | | |
     | linear-tanh | Linear(dimension), tanh | SimCSE |
     | simclr | Linear, BN, ReLU, Linear(128), BN; no bias, the last BN without a shift | SimCLR |
-    | cloa, cloa-cifar100 | 256-128-64, 512-1024-1024 with ReLU between | Li & Pimentel-Alarcón 2024 |
     | mlp | the given ``hidden`` widths, ReLU between; with ``normalised`` BN before each ReLU | |
 
-    Without ``output`` the last hidden width of cloa and mlp is what comes out; with it one more layer follows.
+    Without ``output`` the last hidden width of mlp is what comes out; with it one more layer follows.
 
-    >>> projection_head("cloa", 512).dimension, projection_head("cloa", 512, output=10).dimension
+    >>> projection_head("mlp", 512, hidden=[64]).dimension, projection_head("mlp", 512, 10, hidden=[64]).dimension
     (64, 10)
     """
     if kind not in HEADS:
         raise ValueError(f"there is no head {kind!r}{did_you_mean(kind, HEADS)} (there are {', '.join(HEADS)})")
     if hidden and kind != "mlp":
         raise ValueError(f"the head {kind!r} has its own widths; hidden= is for 'mlp'")
-    if normalised and kind not in ("mlp", *CLOA_SHAPES):
-        raise ValueError(f"the head {kind!r} is as published; normalised= is for 'mlp' and 'cloa'")
+    if normalised and kind != "mlp":
+        raise ValueError(f"the head {kind!r} is as published; normalised= is for 'mlp'")
     if any(width < 1 for width in (dimension, *(hidden or ()), *([output] if output is not None else []))):
         raise ValueError(f"widths of a head must be at least 1, not {dimension}, {hidden}, {output}")
     if kind == "none":
@@ -58,16 +57,18 @@ def projection_head(
         return Head([], dimension)
     if kind == "linear-tanh":
         output = output or dimension
+        need_memory(4 * dimension * output, f"a head of {quoted(output)} dimensions")
         return Head([nn.Linear(dimension, output), nn.Tanh()], output)
     if kind == "simclr":
         return _simclr(dimension, output or 128)
-    widths = CLOA_SHAPES.get(kind, hidden or ())
+    widths = hidden or ()
     if not widths and output is None:
         raise ValueError("the head 'mlp' needs widths: hidden=[256, 64], output=128, or both")
     return dense([dimension, *widths, *([] if output is None else [output])], normalised)
 
 
 def _simclr(dimension: int, output: int) -> Head:
+    need_memory(4 * dimension * (dimension + output), f"a head of {quoted(output)} dimensions")
     last = nn.BatchNorm1d(output)
     last.bias.requires_grad_(False)  # stays 0: a shift common to all would only take up room on the sphere
     first = nn.Linear(dimension, dimension, bias=False)
@@ -77,6 +78,7 @@ def _simclr(dimension: int, output: int) -> Head:
 
 def dense(widths: Sequence[int], normalised: bool) -> Head:
     """Linear layers through the given widths, ReLU between them, with ``normalised`` batch norm before each."""
+    need_memory(4 * sum(before * after for before, after in pairwise(widths)), f"layers of widths {quoted([*widths])}")
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
         if layers:

@@ -10,8 +10,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from hypersphere.data.extras import need
+from hypersphere.documents import read_json
 from hypersphere.encoders.checkpoint import SAFELY, lacking, quietly
 from hypersphere.encoders.heads import dense
+from hypersphere.limits import need_memory
+from hypersphere.messages import first_line, quoted, reason
 from hypersphere.names import did_you_mean
 from hypersphere.report import write_whole
 
@@ -54,15 +57,21 @@ class ResNet(nn.Module):
 
 def _pretrained(transformers: Any, name: str, channels: int, weights: str) -> Any:
     """A folder or hub id with safetensors weights of the right shape."""
-    configuration = transformers.AutoConfig.from_pretrained(weights)
+    try:
+        configuration = transformers.AutoConfig.from_pretrained(weights)
+    except Exception as error:  # of many kinds: no such folder, settings of the wrong type
+        raise ValueError(f"the weights {weights} could not be loaded: {first_line(error)}") from None
     for key, value in {**RESNETS[name], "num_channels": channels}.items():
         given = getattr(configuration, key, None)
         if given != value:
             raise ValueError(
                 f"{weights} is not a {name} for {channels} channels: its {key} is {given!r}, not {value!r}"
             )
-    with quietly():
-        model, found = transformers.ResNetModel.from_pretrained(weights, output_loading_info=True, **SAFELY)
+    try:
+        with quietly():
+            model, found = transformers.ResNetModel.from_pretrained(weights, output_loading_info=True, **SAFELY)
+    except Exception as error:
+        raise ValueError(f"the weights {weights} could not be loaded: {first_line(error)}") from None
     missing = sorted(
         key for key in found["missing_keys"] if not key.endswith("num_batches_tracked")
     )  # older ones lack it
@@ -84,6 +93,7 @@ class SmallCNN(nn.Module):
             raise ValueError(f"small-cnn's norm must be 'batch' or 'group', not {norm!r}")
         if width < 1 or (norm == "group" and width % 8):
             raise ValueError(f"small-cnn's width must be at least 1, for norm='group' a multiple of 8, not {width!r}")
+        need_memory(4 * 9 * (channels * width + 10 * width**2), f"a small-cnn of width {quoted(width)}")
         layers: list[nn.Module] = []
         for before, after, stride in ((channels, width, 1), (width, 2 * width, 2), (2 * width, 4 * width, 2)):
             layers.append(nn.Conv2d(before, after, 3, stride, padding=1, bias=False))
@@ -174,14 +184,15 @@ def load_image_encoder(folder: Path | str) -> tuple[nn.Module, dict[str, Any]]:
     """The encoder kept in a folder, in eval mode, and its description."""
     folder = Path(folder)
     try:
-        description = json.loads((folder / "encoder.json").read_text())
+        description = read_json(folder / "encoder.json", dict)
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} holds no image encoder: there is no encoder.json") from None
-    except ValueError as error:
-        raise ValueError(f"{folder / 'encoder.json'} is not whole: {error}") from None
     _check(description, str(folder / "encoder.json"))
     options = {key: value for key, value in description["options"].items() if key != "weights"}  # those of the run
-    encoder = create_image_encoder(description["name"], description["channels"], description["size"], **options)
+    try:
+        encoder = create_image_encoder(description["name"], description["channels"], description["size"], **options)
+    except (ValueError, TypeError, RuntimeError, MemoryError, OverflowError) as error:
+        raise ValueError(f"{folder / 'encoder.json'} describes no encoder: {reason(error)}") from None
     path = folder / "encoder.safetensors"
     safetensors = need("safetensors", "train", "loading an encoder")
     try:
@@ -189,8 +200,8 @@ def load_image_encoder(folder: Path | str) -> tuple[nn.Module, dict[str, Any]]:
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} holds no weights: there is no encoder.safetensors") from None
     except (safetensors.SafetensorError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[-1].strip()
-        raise ValueError(f"{path} does not hold the weights of {description['name']!r}: {reason}") from None
+        last = str(error).strip().splitlines()[-1].strip()
+        raise ValueError(f"{path} does not hold the weights of {description['name']!r}: {last}") from None
     return encoder.eval(), description
 
 
@@ -198,3 +209,20 @@ def _check(description: Any, where: str) -> None:
     missing = {"name", "channels", "size", "options", "normalise"} - set(description)
     if missing:
         raise ValueError(f"{where} of an image encoder lacks {', '.join(sorted(missing))}")
+    size = description["size"]
+    sides = size if isinstance(size, (list, tuple)) and len(size) == 2 else [size]
+    numbers = [description["channels"], *sides]
+    if not all(type(number) is int and number > 0 for number in numbers) or not isinstance(description["name"], str):
+        raise ValueError(f"{where} of an image encoder has no name, or no channels and size above 0")
+    if not isinstance(description["options"], dict) or not _is_normalisation(description["normalise"], numbers[0]):
+        raise ValueError(f"{where} of an image encoder has options or normalise of the wrong kind")
+
+
+def _is_normalisation(given: Any, channels: int) -> bool:
+    """Nothing, or the means and the standard deviations of the channels."""
+    if given is None:
+        return True
+    if not isinstance(given, Mapping) or given.keys() != {"mean", "std"}:
+        return False
+    lists = all(isinstance(each, (list, tuple)) and len(each) == channels for each in given.values())
+    return lists and all(type(number) in (int, float) for each in given.values() for number in each)

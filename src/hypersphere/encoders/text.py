@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer, WeightedLayerPooling
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Normalize,
+    Pooling,
+    Transformer,
+    WeightedLayerPooling,
+)
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from hypersphere.data.integrity import known_name
+from hypersphere.documents import expand
 from hypersphere.encoders.checkpoint import (
     SAFELY,
+    check_settings,
+    check_tokenizer,
     check_weights,
     find_folder,
     module_folders,
@@ -26,6 +36,7 @@ from hypersphere.encoders.checkpoint import (
     refuse_pickles,
     set_length,
 )
+from hypersphere.messages import first_line
 
 POOLINGS = ("cls", "mean", "first-last")
 
@@ -54,7 +65,7 @@ class SentenceEncoder(SentenceTransformer):
 
     def _embed(self, chunk: dict[str, Tensor]) -> Tensor:
         embedded: Tensor = super().forward(dict(chunk))["sentence_embedding"]
-        return embedded
+        return embedded[:, : self.truncate_dim]  # what ``encode`` gives; None keeps all
 
 
 def create_text_encoder(
@@ -74,18 +85,14 @@ def create_text_encoder(
     """
     if pooling is not None:
         known_name(pooling, POOLINGS, "pooling")
-    place = Path(name).expanduser()
-    known = (place / "config.json").is_file() or (place / "modules.json").is_file()
-    if not known and (place.is_dir() or name.startswith((".", "/", "~"))):  # else: a hub id
-        raise FileNotFoundError(f"{name} is not the folder of a Hugging Face model: it has no config.json")
-    try:
+    with _loading(name):
         folder = find_folder(name)
         if pooling is None:
             model: SentenceEncoder = open_sentence_model(folder, SentenceEncoder, max_length)
         else:
             model = _pooled(folder, pooling, max_length)
-    except (OSError, ValueError, SafetensorError) as error:
-        raise ValueError(f"the encoder {name} could not be loaded: {str(error).strip().splitlines()[0]}") from None
+    if not isinstance(model[0], Transformer) or not hasattr(model.tokenizer, "model_input_names"):
+        raise ValueError(f"the encoder {name} begins with {type(model[0]).__name__}, not with a transformer for text")
     if head:
         width = int(model.get_embedding_dimension() or 0)
         model.append(Dense(width, width, activation_function=nn.Tanh()))
@@ -100,8 +107,29 @@ def create_text_encoder(
     return model
 
 
+def has_own_modules(name: str) -> bool:
+    """Whether ``name`` is a sentence-transformers model, with a pooling of its own, and not a bare transformer."""
+    with _loading(name):
+        return (find_folder(name) / "modules.json").is_file()
+
+
+@contextmanager
+def _loading(name: str) -> Iterator[None]:
+    """What goes wrong inside becomes one sentence about the encoder ``name``."""
+    place = expand(name)
+    if place.is_dir() or name.startswith((".", "/", "~")):  # else: a hub id
+        homes = (place, place / "model")  # a run keeps its model in a folder of its own
+        if not any((home / file).is_file() for home in homes for file in ("config.json", "modules.json")):
+            raise FileNotFoundError(f"{name} is not the folder of a Hugging Face model: it has no config.json")
+    try:
+        yield
+    except Exception as error:  # of many kinds: see open_sentence_model
+        raise ValueError(f"the encoder {name} could not be loaded: {first_line(error)}") from None
+
+
 def _pooled(folder: Path, pooling: str, max_length: int | None) -> SentenceEncoder:
     """The transformer in ``folder``, with all its weights, under a pooling that is not the folder's own."""
+    check_settings(folder)
     refuse_pickles(folder)
     home = module_folders(folder)[0]
     layers = {"output_hidden_states": True} if pooling == "first-last" else {}
@@ -115,7 +143,12 @@ def _pooled(folder: Path, pooling: str, max_length: int | None) -> SentenceEncod
             config_kwargs={**own, **layers},
         )
     check_weights(transformer, home)
-    model = SentenceEncoder(modules=_modules(transformer, pooling), **own_settings(folder))
+    check_tokenizer(transformer, home)
+    model = SentenceEncoder(
+        modules=_modules(transformer, pooling),
+        local_files_only=True,  # else whoever saves it asks the hub about the folder's name, for a card
+        **own_settings(folder),
+    )
     for module in model:
         if isinstance(module, Pooling):
             module.include_prompt = pools_prompt(folder)
@@ -155,14 +188,20 @@ def skipped_tokens(model: SentenceTransformer, prompt: str) -> int | None:
 
 
 def describe(model: SentenceTransformer) -> str:
-    """Pooling, head and length in words: what stands between the tokens and the embedding when the model is used."""
-    modules = list(model)
-    pooled = next((module for module in modules if isinstance(module, Pooling)), None)
-    if any(isinstance(module, WeightedLayerPooling) for module in modules):
-        pooling = "mean of the first and the last layer"
-    else:
-        pooling = {"cls": "[CLS] of the last layer", "mean": "mean of the last layer"}.get(
-            getattr(pooled, "pooling_mode", ""), str(getattr(pooled, "pooling_mode", "none"))
-        )
-    head = ", then a dense layer with tanh" if any(isinstance(module, Dense) for module in modules) else ""
-    return f"{pooling}{head}; at most {model.max_seq_length} tokens"
+    """Pooling, what follows it, and length in words: what stands between the tokens and the embedding in use."""
+    modules = [_in_words(module) for module in model if not isinstance(module, (Transformer, WeightedLayerPooling))]
+    if any(isinstance(module, WeightedLayerPooling) for module in model):
+        modules[0] = "mean of the first and the last layer"
+    kept = "" if model.truncate_dim is None else f"; the first {model.truncate_dim} dimensions"
+    length = "" if model.max_seq_length is None else f"; at most {model.max_seq_length} tokens"
+    return (", then ".join(modules) or "no pooling") + kept + length
+
+
+def _in_words(module: nn.Module) -> str:
+    if isinstance(module, Pooling):
+        known = {"cls": "[CLS] of the last layer", "mean": "mean of the last layer"}
+        modes = (module.pooling_mode,) if isinstance(module.pooling_mode, str) else module.pooling_mode
+        return " and ".join(known.get(mode, f"{mode} pooling") for mode in modes)
+    if isinstance(module, Dense):
+        return "a dense layer with tanh" if isinstance(module.activation_function, nn.Tanh) else "a dense layer"
+    return "normalisation" if isinstance(module, Normalize) else type(module).__name__

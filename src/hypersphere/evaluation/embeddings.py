@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import time
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +21,10 @@ from typing import Any
 import numpy as np
 
 from hypersphere.data.extras import need
+from hypersphere.documents import as_record, expand, parse_json, read_json
 from hypersphere.evaluation.sentence_model import About, SentenceModel
+from hypersphere.limits import need_memory
+from hypersphere.messages import first_line
 from hypersphere.report import write_whole
 
 CHUNK_SECONDS = 10.0  # a chunk is about this long
@@ -31,8 +35,8 @@ Progress = Callable[[float, float], None]  # done and total, in the model's own 
 def default_cache() -> Path:
     """``$HYPERSPHERE_CACHE``, else ``hypersphere`` in the user's cache folder."""
     if own := os.environ.get("HYPERSPHERE_CACHE"):
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "hypersphere"
+        return expand(own)
+    return expand(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "hypersphere"
 
 
 def text_key(text: str) -> bytes:
@@ -124,9 +128,9 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length))
-        if not isinstance(header, dict):
-            return None
+            if length > path.stat().st_size:
+                return None
+            header = parse_json(file.read(length), str(path), dict)
         metadata = header.pop("__metadata__")
         arrays: dict[str, np.ndarray] = {}
         for name, entry in header.items():
@@ -178,8 +182,8 @@ def _about(model: SentenceModel, home: Path | None) -> About:
     path = None if home is None else home / "about.json"
     if path is not None and path.is_file():
         try:
-            return About(**{**json.loads(path.read_text(encoding="utf-8")), "model": model.name})
-        except (ValueError, TypeError):
+            return as_record(About, {**read_json(path, dict), "model": model.name}, str(path))
+        except (OSError, ValueError):
             pass  # damaged: asked again
     found = model.about()
     if path is not None:
@@ -232,11 +236,11 @@ def read_sentences(path: Path) -> list[str]:
         if not line.strip():
             continue
         try:
-            text = json.loads(line)
+            text = parse_json(line, "a line", str)
         except ValueError:
-            text = None
-        if not isinstance(text, str):
-            raise ValueError(f"{path}, line {number}: needed is a sentence as a JSON string, there is {line[:40]!r}.")
+            raise ValueError(
+                f"{path}, line {number}: needed is a sentence as a JSON string, there is {line[:40]!r}."
+            ) from None
         found.append(text)
     return found
 
@@ -246,6 +250,8 @@ def _array(path: Path) -> np.ndarray:
         if path.suffix == ".npy":
             return np.asarray(np.load(path, allow_pickle=False))
         if path.suffix == ".npz":
+            with zipfile.ZipFile(path) as packed:
+                need_memory(packed.getinfo("embeddings.npy").file_size, "the array in it")
             with np.load(path, allow_pickle=False) as archive:
                 return np.asarray(archive["embeddings"])
         if path.suffix == ".safetensors":
@@ -255,5 +261,5 @@ def _array(path: Path) -> np.ndarray:
     except KeyError:
         raise ValueError(f"{path} has no array named 'embeddings'.") from None
     except Exception as error:  # each format has errors of its own
-        raise ValueError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"{path} cannot be read: {first_line(error)}") from None
     raise ValueError(f"{path} should end in .npy, .npz or .safetensors.")

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-FORMAT = "4"  # of what the cache keeps and how it is computed: a new one makes all that was kept before unknown
+FORMAT = "5"  # of what the cache keeps and how it is computed: a new one makes all that was kept before unknown
 _OF_A_MODEL = (".json", ".safetensors", ".txt", ".model")  # files that decide what a folder computes
 # Ends of a tokenizer's settings that say where it was read, not what it does.
 _OF_THE_DISK = ("_file", "name_or_path", "is_local", "files_only")

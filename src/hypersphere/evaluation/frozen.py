@@ -11,9 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hypersphere.data.draws import seeded
-from hypersphere.encoders.heads import CLOA_SHAPES, projection_head
+from hypersphere.encoders.heads import projection_head
 from hypersphere.evaluation.accuracy import Accuracy, accuracy, check_labelled
 
+# Hidden widths of CLOA's classifiers, for CIFAR-10 and for CIFAR-100 (Li & Pimentel-Alarcón 2024, section 5.1).
+CLOA_WIDTHS = {10: (256, 128, 64), 100: (512, 1024, 1024)}
 IN_DOUBLE = 50_000_000  # numbers up to which features are fitted in float64
 
 
@@ -91,20 +93,26 @@ def mlp_probe(
     seed: int = 0,
     head: str | Sequence[int] | None = None,
     epochs: int = 100,
-    batch: int = 128,
+    batch: int = 32,
     lr: float = 0.05,
     weight_decay: float = 5e-4,
+    standardised: bool = False,
     classes: int | None = None,
 ) -> Accuracy:
-    """Accuracy of a small network on standardised features, of CLOA's shape or of the given hidden widths.
+    """Accuracy of a small network on the features as they are, of CLOA's shape or of the given hidden widths.
 
-    SGD with momentum .9 and a cosine schedule. Li & Pimentel-Alarcón 2024 give the widths (see ``choose_head``);
-    learning rate, batch and decay of this stage are not in the paper, and ours.
+    This is what Li & Pimentel-Alarcón 2024 (section 5.1) call fine-tuning: the encoder stays as it is, a classifier
+    learns on its output, by SGD for 100 epochs in batches of 32. Theirs are the widths too (see ``choose_head``);
+    the learning rate, momentum .9, decay and cosine schedule of this stage are not in the paper, and ours.
+    ``standardised``: every feature with mean 0 and standard deviation 1, for features of an unusual scale. It also
+    enlarges what little a collapsed encoder has kept, which the paper's protocol does not.
     """
     check_labelled(train_z, train_y, "training features")
     check_labelled(test_z, test_y, "test features")
     count = classes or int(max(train_y.max(), test_y.max())) + 1
-    x, tested = standardise(train_z.float(), test_z.float())
+    x, tested = train_z.float(), test_z.float()
+    if standardised:
+        x, tested = standardise(x, tested)
     y = train_y.to(x.device)
     with seeded(seed, x.device):
         network = choose_head(head, x.shape[1], count).to(x.device)
@@ -112,7 +120,13 @@ def mlp_probe(
         optimiser, schedule = descent(network, lr, weight_decay, steps)
         for rows in batches(len(x), batch, epochs):
             optimiser.zero_grad()
-            F.cross_entropy(network(x[rows]), y[rows]).backward()
+            loss = F.cross_entropy(network(x[rows]), y[rows])
+            if not loss.isfinite():
+                raise ValueError(
+                    f"the mlp probe came to a loss of {loss.item()}: choose a learning rate below {lr:g}, or "
+                    "standardised features"
+                )
+            loss.backward()
             optimiser.step()
             schedule.step()
     with torch.no_grad():
@@ -120,14 +134,16 @@ def mlp_probe(
 
 
 def choose_head(head: str | Sequence[int] | None, dimension: int, classes: int) -> nn.Module:
-    """A classifier by the name of a head or by its hidden widths.
+    """A classifier: "linear", or a network of the given hidden widths.
 
     None: CLOA's, 256-128-64 as for CIFAR-10 for up to 64 classes, 512-1024-1024 as for CIFAR-100 beyond.
     """
-    if head is None:
-        head = "cloa" if classes <= CLOA_SHAPES["cloa"][-1] else "cloa-cifar100"
+    if head == "linear":
+        return nn.Linear(dimension, classes)
     if isinstance(head, str):
-        return nn.Linear(dimension, classes) if head == "linear" else projection_head(head, dimension, output=classes)
+        raise ValueError(f"head must be 'linear' or hidden widths such as (256, 128, 64), not {head!r}")
+    if head is None:
+        head = CLOA_WIDTHS[10 if classes <= CLOA_WIDTHS[10][-1] else 100]
     return projection_head("mlp", dimension, output=classes, hidden=head)
 
 

@@ -62,3 +62,24 @@ def knn_probe(
     votes = torch.zeros(len(test_z), count, dtype=torch.float64, device=weights.device)
     votes.scatter_add_(1, train_y.to(numbers.device)[numbers], weights)
     return accuracy(votes.log(), test_y)  # no vote: -inf
+
+
+def few_labels_probe(
+    train_z: Tensor, train_y: Tensor, test_z: Tensor, test_y: Tensor, *, per_class: int, draws: int = 20, seed: int = 0
+) -> float:
+    """Mean accuracy of ``knn_probe`` when only ``per_class`` rows of each class have a label, over several draws of
+    them: harder than with all labels, and about geometry rather than memory.
+
+    >>> z = torch.eye(3).repeat(2, 1)
+    >>> few_labels_probe(z, torch.tensor([0, 1, 2] * 2), z, torch.tensor([0, 1, 2] * 2), per_class=1)
+    1.0
+    """
+    if per_class < 1:
+        raise ValueError(f"per_class must be a whole number of at least 1, not {per_class!r}")
+    generator = torch.Generator().manual_seed(seed)
+    rows = [torch.nonzero(train_y == label).flatten() for label in train_y.unique()]
+    total = 0.0
+    for _ in range(draws):
+        chosen = torch.cat([own[torch.randperm(len(own), generator=generator)[:per_class]] for own in rows])
+        total += knn_probe(train_z[chosen], train_y[chosen], test_z, test_y).top1
+    return total / draws

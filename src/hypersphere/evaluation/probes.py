@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from hypersphere.data.extras import need
 from hypersphere.data.images import ImageSet, label_fraction, load_images
+from hypersphere.documents import as_record, read_json, read_yaml
 from hypersphere.encoders.augment import create_augmentation
 from hypersphere.encoders.image import load_image_encoder
 from hypersphere.evaluation.accuracy import Accuracy
@@ -25,6 +26,7 @@ from hypersphere.evaluation.frozen import linear_probe, mlp_probe
 from hypersphere.evaluation.knn import knn_probe
 from hypersphere.names import did_you_mean
 from hypersphere.objectives.anchors import AnchorRegression
+from hypersphere.objectives.files import names_in
 from hypersphere.objectives.registry import as_objective
 from hypersphere.report import write_whole
 
@@ -37,7 +39,7 @@ _FUNCTIONS: dict[str, Callable[..., Accuracy]] = {
     "knn": knn_probe,
 }
 PROBES = tuple(_FUNCTIONS)
-FORMAT = 2  # of probes.json and how its scores are computed: a new one makes all earlier scores unknown
+FORMAT = 3  # of probes.json and how its scores are computed: a new one makes all earlier scores unknown
 REPEATABLE = ("linear", "knn")  # nothing in them is drawn but the labels that are kept
 _OURS = ("seed", "classes", "views", "plain", "device", "progress")  # arguments that evaluate_run itself gives
 
@@ -65,6 +67,7 @@ class ProbeResult:
     taught: bool  # the run's objective read labels, and the probe has the same
     options: dict[str, Any]
     scores: tuple[Score, ...]
+    variance: float  # of the encoder's output on the test images, summed over its dimensions
 
     def summary(self) -> list[dict[str, Any]]:
         """For every share of labels: mean and spread (sample standard deviation) of top-1 and top-5 over the seeds."""
@@ -94,6 +97,9 @@ class ProbeResult:
             cells = [_percent(row[name], row[f"{name}_spread"]) for name in ("top1", "top5")]
             share = f"{100 * row['labels']:.3g}%"
             lines.append(f"{share:>6}  {row['images']:>7}  {cells[0]:>14}  {cells[1]:>14}  {row['seeds']:>5}")
+        lines.append(
+            f"variance of the encoder's output on the test images, summed over dimensions: {self.variance:.4g}"
+        )
         return "\n".join(lines)
 
 
@@ -119,6 +125,13 @@ def evaluate_run(
     objective read labels itself (cloa, supcon), they are the same labels for every seed, lest the probe test with a
     tenth of them what was trained with another tenth. A probe in which nothing is drawn is done once.
 
+    | probe | learns |
+    |---|---|
+    | linear | logistic regression on the frozen encoder's features |
+    | mlp | a small network on them: CLOA's fine-tuning, with its widths and batches |
+    | finetune | the encoder too, end to end |
+    | knn | nothing: a vote of the nearest training images |
+
     ``options`` are those of ``linear_probe``, ``mlp_probe``, ``finetune``, ``knn_probe``. Every finished score is kept
     in the run's probes.json, and an interrupted evaluation continues from there.
     """
@@ -128,10 +141,13 @@ def evaluate_run(
     recipe = _recipe(run)
     source, first = str(recipe["data"]["source"]), int(recipe.get("seed", 0))
     encoder, description = load_image_encoder(run / "model")
-    train, test = (load_images(source, split, recipe["data"].get("size")) for split in ("train", "test"))
+    train = load_images(source, "train", recipe["data"].get("size"))
+    if not train.labelled:
+        raise ValueError(f"{train.name} has no labels, which every probe needs; hypersphere diagnose looks at {run}")
+    test = load_images(source, "test", recipe["data"].get("size"))
     if rows := recipe["data"].get("rows"):
         train = train.select(torch.arange(min(rows, len(train))))
-    taught = _read_labels(recipe)
+    taught = _read_labels(run, recipe)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     key = {"format": FORMAT, "probe": probe, "data": source, "options": options, "encoder": _fingerprint(run)}
     key |= {"seed": first, "rows": rows, "size": recipe["data"].get("size"), "images": _content(train, test)}
@@ -160,7 +176,14 @@ def evaluate_run(
         taught=taught,
         options=options,
         scores=tuple(kept.scores[cell] for cell in cells),
+        variance=_variance(encoder, description, test, device),
     )
+
+
+def _variance(encoder: nn.Module, description: dict[str, Any], test: ImageSet, device: torch.device | str) -> float:
+    """The variance that Li & Pimentel-Alarcón 2024 plot: 0 once every image has the same embedding."""
+    plain = create_augmentation("none", description["size"], normalise=description["normalise"]).to(device)
+    return float(embed(encoder, test.images, plain, device=device).double().var(dim=0, unbiased=False).sum())
 
 
 def _probe(
@@ -220,7 +243,11 @@ class _Kept:
         if not self.path.is_file():
             return []
         try:
-            found: list[Any] = json.loads(self.path.read_text())
+            found: list[Any] = read_json(self.path, list)
+            for entry in found:
+                if not isinstance(entry, dict) or not entry.keys() >= {"key", "score"}:
+                    raise ValueError("an entry has no key and score")
+                as_record(Score, entry["score"], "an entry")
         except ValueError as error:
             raise ValueError(f"{self.path} is damaged ({error}): remove it to measure anew") from None
         return found
@@ -255,19 +282,27 @@ def _recipe(run: Path) -> dict[str, Any]:
     path = run / "recipe.yaml"
     if not path.is_file():
         raise FileNotFoundError(f"{run} is no run: there is no recipe.yaml")
-    recipe: Any = need("yaml", "train", "a recipe").safe_load(path.read_text())
-    if not isinstance(recipe, dict) or "task" not in recipe or "source" not in (recipe.get("data") or {}):
+    recipe: dict[str, Any] = read_yaml(path, dict)
+    data = recipe.get("data")
+    if "task" not in recipe or not isinstance(data, dict) or not isinstance(data.get("source"), str):
         raise ValueError(f"{path} does not say its task and data.source")
     if recipe["task"] != "image":
         raise ValueError(f"{run} was trained on {recipe['task']!r}; probes are for runs on images")
     return recipe
 
 
-def _read_labels(recipe: dict[str, Any]) -> bool:
-    """Whether the objective of the run, or one inside it, learned from labels."""
+def _read_labels(run: Path, recipe: dict[str, Any]) -> bool:
+    """Whether the objective of the run, or one inside it, learned from labels. One that its author wrote is not
+    created for that: the run's folder says so, and what it names is not executed."""
     given = recipe.get("objective")
     if not given or recipe["data"].get("labels", 1) == 0:
         return False
+    try:
+        noted = read_json(run / "environment.json", dict)["reads_labels"]
+    except (OSError, ValueError, KeyError, TypeError):
+        noted = True if names_in(given) else None
+    if noted is not None:
+        return bool(noted)
     parts = as_objective(given, "objective").modules()
     return any(isinstance(part, AnchorRegression) or getattr(part, "labelled", False) is True for part in parts)
 

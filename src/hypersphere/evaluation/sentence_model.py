@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from hypersphere.data.extras import need
 from hypersphere.encoders.checkpoint import default_prompt, find_folder, open_sentence_model
 from hypersphere.evaluation.features import evaluating
 from hypersphere.evaluation.fingerprint import folder_fingerprint, object_fingerprint
@@ -105,6 +106,7 @@ def open_model(
 def _load(folder: Path, pooling: str | None, max_length: int | None) -> Any:
     if pooling is None:
         return open_sentence_model(folder, max_length=max_length)
+    need("sentence_transformers", "text", "A pooling of one's choice")
     from hypersphere.encoders.text import create_text_encoder
 
     return create_text_encoder(str(folder), pooling=pooling, max_length=max_length)

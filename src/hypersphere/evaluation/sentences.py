@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hypersphere.data import transfer as transfer_sets
 from hypersphere.data.integrity import known_name
 from hypersphere.data.sts import ScoredPairs
 from hypersphere.data.transfer import LabelledTexts, TransferSet
+from hypersphere.documents import as_record, read_json
 from hypersphere.evaluation.classifier import FAST, SENTEVAL, Protocol
 from hypersphere.evaluation.embeddings import Embeddings, default_cache, embed, supplied, write_sentences
 from hypersphere.evaluation.fingerprint import FORMAT
@@ -29,6 +31,7 @@ from hypersphere.evaluation.transfer import (
     train_and_test,
     train_dev_test,
 )
+from hypersphere.messages import first_line
 from hypersphere.report import write_whole
 
 Progress = Callable[[str, float, float], None]  # what is being done; done and total
@@ -165,7 +168,8 @@ def evaluate_sentences(
         _all_there(store, texts, Path(embeddings))
     else:
         opened = open_model(model, pooling, max_length, name)
-        store, about = embed(opened, texts, place, lambda done, total: progress("sentences", done, total))
+        with _embedding(model):
+            store, about = embed(opened, texts, place, lambda done, total: progress("sentences", done, total))
     distinct = list(dict.fromkeys(texts))
     return SentenceEvaluation(
         about,
@@ -178,6 +182,17 @@ def evaluate_sentences(
             task: _transfer(store, each, FAST if fast else SENTEVAL, place, progress) for task, each in labelled.items()
         },
     )
+
+
+@contextmanager
+def _embedding(model: Any) -> Iterator[None]:
+    """A folder whose settings were accepted, but with which nothing can be computed, is refused in a sentence."""
+    try:
+        yield
+    except (RuntimeError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+        if not isinstance(model, (str, Path)):  # an error of the user's own object is the user's to see
+            raise
+        raise ValueError(f"The model {model} could not embed the sentences: {first_line(error)}") from error
 
 
 def load_tasks(
@@ -252,9 +267,8 @@ def _transfer(
     path = None if cache is None else cache / "transfer" / f"{_mark(task, splits, protocol)}.json"
     if path is not None and path.is_file():
         try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            return TransferScore(**{**kept, "strengths": tuple(kept["strengths"])})
-        except (ValueError, TypeError, KeyError):
+            return as_record(TransferScore, read_json(path), str(path))
+        except (OSError, ValueError):
             pass  # damaged: computed again
     data = [Labelled.of(features, split.labels) for features, split in zip(splits, task.splits(), strict=True)]
 

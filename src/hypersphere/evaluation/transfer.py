@@ -111,7 +111,7 @@ def folds(labels: np.ndarray, protocol: Protocol) -> list[tuple[np.ndarray, np.n
     try:
         from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
-        raise ImportError("Transfer tasks need scikit-learn: pip install 'hypersphere[text]'.") from None
+        raise ImportError("Transfer tasks need scikit-learn: pip install 'hypersphere-lab[text]'.") from None
     split = StratifiedKFold(protocol.folds, shuffle=True, random_state=protocol.seed).split(labels, labels)
     return [(np.asarray(train), np.asarray(test)) for train, test in split]
 

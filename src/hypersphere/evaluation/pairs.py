@@ -1,0 +1,68 @@
+"""Alignment, uniformity and InfoNCE of scored pairs of sentences, as Nie et al. 2023 draw them over a run (Fig. 1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from hypersphere.data.sts import ScoredPairs
+from hypersphere.diagnostics import alignment, uniformity
+from hypersphere.evaluation.sts import Encode
+from hypersphere.objectives import create_objective
+
+CLOSE = 4.0  # a gold score above it makes a positive pair, of scores from 0 to 5
+
+
+class Remembered:
+    """An encoder that encodes a list of sentences once, until it is told to ``forget``."""
+
+    def __init__(self, encode: Encode) -> None:
+        self.encode = encode
+        self.forget()
+
+    def forget(self) -> None:
+        self._sentences: list[str] | None = None
+        self._embeddings: Any = None
+
+    def __call__(self, sentences: list[str]) -> Any:
+        if sentences != self._sentences:
+            self._sentences, self._embeddings = sentences, self.encode(sentences)
+        return self._embeddings
+
+
+def pair_geometry(encode: Encode, pairs: ScoredPairs, batch: int, temperature: float = 0.05) -> dict[str, float]:
+    """Of the pairs with a gold score above 4, alignment (α = 2) and InfoNCE in batches; of all sentences, uniformity
+    (t = 2). NaN where no two pairs are that close.
+
+    InfoNCE is the mean over the pairs; the negatives of one are the others' second sentences in its batch, and the
+    order of the pairs is that of the file.
+    """
+    texts = list(dict.fromkeys([*pairs.first, *pairs.second]))
+    row = {text: number for number, text in enumerate(texts)}
+    embeddings = torch.as_tensor(encode(texts)).float().cpu()
+    close = [place for place, score in enumerate(pairs.scores) if score > CLOSE]
+    found = {"alignment": math.nan, "infonce": math.nan, "uniformity": uniformity(embeddings)}
+    if len(close) < 2:
+        return found
+    first, second = (embeddings[[row[side[place]] for place in close]] for side in (pairs.first, pairs.second))
+    infonce = create_objective("infonce", temperature=temperature)
+    with torch.no_grad():
+        losses = [
+            len(part) * float(infonce(first[part], second[part])) for part in in_batches(range(len(close)), batch)
+        ]
+    return {**found, "alignment": alignment(first, second), "infonce": sum(losses) / len(close)}
+
+
+def in_batches(rows: Sequence[int], size: int) -> list[list[int]]:
+    """The rows in their order, ``size`` at a time; a single one left over joins the last batch, for it has no negative.
+
+    >>> in_batches([5, 6, 7, 8, 9], 2)
+    [[5, 6], [7, 8, 9]]
+    """
+    found = [list(rows[start : start + size]) for start in range(0, len(rows), size)]
+    if len(found) > 1 and len(found[-1]) == 1:
+        found[-2:] = [found[-2] + found[-1]]
+    return found
