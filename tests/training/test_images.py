@@ -12,9 +12,13 @@ import yaml
 from hypersphere.data.images import label_fraction, load_images
 from hypersphere.data.synthetic import three_lines
 from hypersphere.encoders.image import load_image_encoder
+from hypersphere.evaluation.probes import evaluate_run
 from hypersphere.training.images import prepare_images, prepare_lines
+from hypersphere.training.journal import read_journal
 from hypersphere.training.reading import parse_recipe
 from hypersphere.training.run import NotPreparedError, train
+from hypersphere.training.task import measured_rows
+from hypersphere.training.watching import watch
 from tests.training import worlds
 
 
@@ -35,6 +39,36 @@ def test_a_run_on_the_digits_learns_and_can_be_opened(tmp_path: Path) -> None:
     assert not encoder.training and description["name"] == "small-cnn"
     assert yaml.safe_load((finished.folder / "recipe.yaml").read_text())["seed"] == 42
     assert (finished.folder / "environment.json").is_file()
+    lines = read_journal(finished.folder / "metrics.jsonl")
+    assert {line["step"]: line["score"] for line in lines if line["split"] == "validation"} == pytest.approx(history)
+
+
+def test_all_held_out_rows_are_measured_in_batches_of_the_trainings_size(tmp_path: Path) -> None:
+    tree = worlds.digits_recipe(tmp_path, data={"held_out": 49})  # 16 + 16 + 17: none is measured without negatives
+    task = prepare_images(parse_recipe(tree), tmp_path / "run", quiet)
+    assert [len(batch["rows"]) for batch in task.held_out] == [16, 16, 17]
+    rows = {row for batch in task.held_out for row in batch["rows"].tolist()}
+    trained = set(task.trainer.train_dataset.rows.tolist())  # type: ignore[union-attr]
+    assert len(rows) == 49 and not trained & rows
+    monitor = watch(task, parse_recipe(tree), tmp_path / "metrics.jsonl", quiet)
+    monitor.observe(0)
+    assert {line["split"]: line["rows"] for line in read_journal(tmp_path / "metrics.jsonl")} == {
+        "training": 16,
+        "held_out": 49,
+    }
+
+
+def test_what_would_not_fit_the_monitors_budget_is_left_out_and_said(tmp_path: Path) -> None:
+    """80 steps: 5 % are 4 steps, the time of 12 passes over a batch, which is 2 for each of 5 measurements."""
+    said: list[str] = []
+    rows = list(range(100, 200))
+    free = parse_recipe(worlds.digits_recipe(tmp_path, monitor={"every": 0}))
+    assert [len(each) for each in measured_rows(rows, free, 80, said.append)] == [16]
+    assert "Measured: 16 of the 100 held-out rows" in said[0] and "monitor.rows=100 measures all" in said[0]
+    assert sum(len(each) for each in measured_rows(rows, free, 800, said.append)) == 100 and len(said) == 1
+    asked = parse_recipe(worlds.digits_recipe(tmp_path, monitor={"every": 0, "rows": 40}))
+    chosen = measured_rows(rows, asked, 80, said.append)
+    assert [len(each) for each in chosen] == [16, 16, 8] and chosen == measured_rows(rows, asked, 80, said.append)
 
 
 def test_the_best_weights_are_chosen_without_the_test_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +94,7 @@ def test_cloa_sees_only_the_share_of_labels_it_is_given(tmp_path: Path) -> None:
     tree = worlds.digits_recipe(
         tmp_path,
         data={"labels": 0.2},
-        objective={"name": "cloa", "base": "ntxent", "num_classes": 10, "dim": 16},
+        objective={"name": "cloa", "base": "ntxent"},
         head={"kind": "mlp", "hidden": [16, 16]},
     )
     task = prepare_images(parse_recipe(tree), tmp_path / "run", quiet)
@@ -89,6 +123,45 @@ def test_what_does_not_fit_together_is_refused_before_the_run(tmp_path: Path) ->
     assert not (tmp_path / "run").exists()
 
 
+def test_cloas_sizes_are_written_down_and_a_resumed_run_has_them(tmp_path: Path) -> None:
+    tree = worlds.digits_recipe(tmp_path, objective={"name": "cloa", "base": "ntxent"}, head={"hidden": [16, 12]})
+    task = prepare_images(parse_recipe(tree), tmp_path / "run", quiet)
+    assert tuple(task.trainer.loss.objective.anchors.shape) == (10, 12)
+    finished = train(parse_recipe(tree), say=quiet)
+    written = yaml.safe_load((finished.folder / "recipe.yaml").read_text())["objective"]
+    assert written == {"name": "cloa", "base": "ntxent", "num_classes": 10, "dim": 12}
+    assert "num_classes: 10" in (finished.folder / "model" / "README.md").read_text()
+    assert evaluate_run(finished.folder, "knn", labels=[1.0]).taught
+    (finished.folder / "results.json").unlink()
+    assert train(parse_recipe(tree), resume=True, say=quiet).results["steps"] == 6
+    (finished.folder / "results.json").unlink()
+    more = {**tree, "objective": {**written, "num_classes": 11}}
+    with pytest.raises(NotPreparedError, match=r"started with objective.num_classes=10, now it is 11"):
+        train(parse_recipe(more), resume=True, say=quiet)
+
+
+def test_pictures_without_labels_train_and_the_run_says_what_is_left_out(tmp_path: Path) -> None:
+    from PIL import Image
+
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number, pixels in enumerate(load_images("digits", "test").images[:24]):
+        Image.fromarray(pixels[0].numpy()).resize((8 + number % 3, 9)).save(folder / f"{number}.png")
+    data = {"source": str(folder), "size": 8, "rows": 0, "held_out": 4}
+    tree = worlds.digits_recipe(tmp_path, data=data, steps=3)
+    said: list[str] = []
+    finished = train(parse_recipe(tree), say=said.append)
+    assert any("with no labels, kNN accuracy is left out" in sentence for sentence in said)
+    assert finished.results["scores"] == {} and finished.results["steps"] == 3
+    with pytest.raises(ValueError, match="photos has no labels, which every probe needs"):
+        evaluate_run(finished.folder)
+    for objective in ("supcon", "cloa"):
+        with pytest.raises(NotPreparedError, match=f"{objective} reads labels, and the pictures of photos have none"):
+            train(parse_recipe({**tree, "objective": {"name": objective}, "output": str(tmp_path / "b")}), say=quiet)
+    with pytest.raises(NotPreparedError, match=r"several sizes, .*: give data.size="):
+        train(parse_recipe({**tree, "data": {**data, "size": None}, "output": str(tmp_path / "b")}), say=quiet)
+
+
 def test_rows_of_three_lines_are_named_as_the_whole_set_counts_them(tmp_path: Path) -> None:
     tree = {**three_lines_recipe(tmp_path), "data": {"source": "three-lines", "rows": 90, "held_out": 30}}
     recipe = parse_recipe({**tree, "batch": {"size": 60}})
@@ -107,7 +180,7 @@ def three_lines_recipe(tmp_path: Path) -> dict[str, Any]:
         "optimizer": {"name": "sgd", "lr": 0.05, "max_grad_norm": 0},
         "batch": {"size": 90},
         "steps": 60,
-        "monitor": {"every": 30, "rows": 90},
+        "monitor": {"every": 30},
         "loggers": [],
         "output": str(tmp_path / "run"),
     }

@@ -1,4 +1,4 @@
-"""What the monitor measures, against plain loops; and that measuring changes nothing, costs little, survives a kill."""
+"""Measuring a run changes nothing, costs little and survives a kill."""
 
 from __future__ import annotations
 
@@ -19,131 +19,9 @@ import hypersphere as hs
 from hypersphere.training.bar import Bar
 from hypersphere.training.journal import Journal, read_journal
 from hypersphere.training.loggers import LOGGERS, installed, report_to
-from hypersphere.training.monitor import Monitor, measure
+from hypersphere.training.monitor import Monitor, measure, measure_batches
 from hypersphere.training.undisturbed import undisturbed
-
-
-def views(rows: int = 12, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(rows, dim, generator=generator)
-    return 3 * x, x + 0.4 * torch.randn(rows, dim, generator=generator)
-
-
-# --- measure
-
-
-def test_geometry_equals_plain_loops() -> None:
-    z1, z2 = views()
-    found = measure(hs.create_objective("infonce"), z1, z2)
-    h, other = ([row / np.linalg.norm(row) for row in z.double().numpy()] for z in (z1, z2))
-    size = len(h)
-    positive = [float(h[i] @ other[i]) for i in range(size)]
-    negative = [float(h[i] @ other[j]) for i in range(size) for j in range(size) if i != j]
-    gaps, hardest = [], []
-    for i in range(size):
-        far = [float(np.linalg.norm(h[i] - other[j])) for j in range(size) if j != i]
-        gaps.append(sum(far) / len(far) - float(np.linalg.norm(h[i] - other[i])))
-        hardest.append(positive[i] - max(float(h[i] @ other[j]) for j in range(size) if j != i))
-    expected = {
-        "positive_cosine": np.mean(positive),
-        "positive_spread": np.std(positive),
-        "negative_cosine": np.mean(negative),
-        "negative_spread": np.std(negative),
-        "negative_absolute": np.mean(np.abs(negative)),
-        "gap": np.mean(gaps),
-        "gap_10": np.quantile(gaps, 0.1),
-        "gap_90": np.quantile(gaps, 0.9),
-        "hardest_gap": np.mean(hardest),
-        "hardest_gap_50": np.quantile(hardest, 0.5),
-        "infonce": np.mean(
-            [math.log(sum(math.exp(h[i] @ o / 0.05) for o in other)) - h[i] @ other[i] / 0.05 for i in range(size)]
-        ),
-        "embedding_norm": np.mean([np.linalg.norm(row) for row in z1.numpy()]),
-    }
-    for name, value in expected.items():
-        assert getattr(found, name) == pytest.approx(value, abs=2e-5), name
-
-
-def test_the_share_with_gradient_counts_open_gates() -> None:
-    z1, z2 = views(40)
-    h, other = (nn.functional.normalize(z, dim=1) for z in (z1, z2))
-    cosine = h @ other.T
-    inside = cosine.diagonal() - (cosine - 9 * torch.eye(40)).amax(dim=1) < 0.23
-    found = measure(hs.create_objective("mpt", margin=0.23), z1, z2)
-    assert 0 < inside.float().mean() < 1
-    assert found.with_gradient == pytest.approx(inside.float().mean().item())
-    assert found.dissipation == pytest.approx(found.with_gradient)
-    assert found.hardest_weight == 1.0
-    assert found.ratio == pytest.approx(1.0)
-
-
-def test_infonce_dissipates_by_its_own_probability() -> None:
-    z1, z2 = views(40)
-    cosine = nn.functional.normalize(z1, dim=1) @ nn.functional.normalize(z2, dim=1).T
-    missing = 1 - torch.softmax(cosine / 0.05, dim=1).diagonal()
-    found = measure(hs.create_objective("infonce"), z1, z2)
-    assert found.dissipation == pytest.approx(missing.mean().item(), abs=1e-5)
-    assert found.with_gradient == pytest.approx((missing >= 0.01).float().mean().item())
-
-
-def test_only_the_first_rows_are_measured() -> None:
-    z1, z2 = views(30)
-    objective = hs.create_objective("infonce")
-    assert measure(objective, z1, z2, rows=10) == measure(objective, z1[:10], z2[:10])
-    assert measure(objective, z1, z2, rows=10).rows == 10
-
-
-@pytest.mark.parametrize("name", hs.list_objectives())
-def test_every_objective_is_measured(name: str) -> None:
-    z1, z2 = views(16, 8)
-    objective = hs.create_objective(name, **({"num_classes": 3, "dim": 8} if name == "cloa" else {}))
-    found = measure(objective, z1, z2, labels=torch.arange(16) % 3, gradient_norm=2.5)
-    numbers = found.to_dict()
-    for missing in [key for key, value in numbers.items() if math.isnan(value)]:
-        assert missing in found.reasons, f"{missing} is NaN without a reason"
-    assert numbers["gradient_norm"] == 2.5
-    assert 0 <= numbers["with_gradient"] <= 1
-
-
-def test_what_has_no_meaning_has_a_reason() -> None:
-    z1, z2 = views(16, 8)
-    found = measure(hs.create_objective("vicreg"), z1, z2)
-    assert math.isnan(found.dissipation)
-    assert "features" in found.reasons["dissipation"]
-
-
-def test_a_foreign_loss_is_measured_too() -> None:
-    z1, z2 = views(16, 8)
-
-    def theirs(a: Tensor, b: Tensor) -> Tensor:
-        a, b = nn.functional.normalize(a, dim=1), nn.functional.normalize(b, dim=1)
-        return nn.functional.cross_entropy(a @ b.T / 0.5, torch.arange(len(a)))
-
-    ours = measure(hs.create_objective("infonce", temperature=0.5), z1, z2)
-    found = measure(theirs, z1, z2)
-    assert found.objective == pytest.approx(ours.objective, abs=1e-6)
-
-
-def test_objectives_that_gather_are_measured_alone_and_left_as_they_are() -> None:
-    objective = hs.create_objective("infonce", gather=True, learnable=True)
-    before = {name: value.clone() for name, value in objective.state_dict().items()}
-    measure(objective, *views())
-    assert objective.gather is True
-    assert all(torch.equal(before[name], value) for name, value in objective.state_dict().items())
-    assert all(parameter.grad is None for parameter in objective.parameters())
-
-
-def test_wrong_input_is_refused_in_one_sentence() -> None:
-    z1, z2 = views()
-    with pytest.raises(ValueError, match="two views of one shape"):
-        measure(hs.create_objective("infonce"), z1, z2[:5])
-    with pytest.raises(ValueError, match="every is a number of steps"):
-        Monitor(hs.create_objective("infonce"), every=-1)
-    with pytest.raises(ValueError, match="budget is a share"):
-        Monitor(hs.create_objective("infonce"), budget=0)
-
-
-# --- in a Trainer
+from tests.training.test_measurements import views
 
 
 class TwoViews(nn.Module):
@@ -274,10 +152,10 @@ def costly_anatomy(monkeypatch: pytest.MonkeyPatch, clock: list[float], seconds:
 
     def slow(*args: Any, brief: bool = False, **kwargs: Any) -> Any:
         clock[0] += 0 if brief else seconds / 2  # for each of two splits
-        return measure(*args, brief=brief, **kwargs)
+        return measure_batches(*args, brief=brief, **kwargs)
 
     monkeypatch.setattr("hypersphere.training.monitor.time.perf_counter", lambda: clock[0])
-    monkeypatch.setattr("hypersphere.training.monitor.measure", slow)
+    monkeypatch.setattr("hypersphere.training.monitor.measure_batches", slow)
 
 
 @pytest.mark.parametrize(
@@ -467,7 +345,8 @@ def test_a_run_is_drawn_with_both_splits_and_its_verdicts(tmp_path: Path) -> Non
         monitor.observe(step)
     records = [{**r, "verdicts": ["over-fusion"] if r["step"] else []} for r in monitor.journal.records]
     figure = draw_run(records, "mine")
-    assert len(figure.axes) == 10  # all panels: the length of the embeddings is there, though no gradient's
+    assert len(figure.axes) == 10  # no score, and InfoNCE is the objective; its length is there, though no gradient's
+    assert figure.texts[0].get_text() == "mine"
     drawn = figure.axes[0].get_lines()
     assert list(drawn[0].get_xdata()) == [0, 10]
     assert drawn[0].get_ydata()[1] == monitor.journal.records[0]["objective"]

@@ -14,11 +14,13 @@ WANTED = {
     "simcse-bert-base",
     "simcse-roberta-base",
     "simcse-small",
+    "finetune-pairs",
     "simclr-cifar10",
     "cloa-cifar10",
     "cloa-cifar100",
     "simclr-fashion",
     "digits",
+    "pictures",
     "three-lines",
     *(f"{name}-{model}-base" for name in ("mmhe", "mmhs", "mbarlow", "mvicreg") for model in ("bert", "roberta")),
 }
@@ -55,6 +57,10 @@ def test_recipes_of_the_modified_losses_have_the_published_settings(name: str, o
     [
         ("optimizer.lrr=1", "no key optimizer.lrr; did you mean optimizer.lr?"),
         ("lr=1", "no key lr; did you mean optimizer.lr?"),
+        ("temperature=0.1", "no key temperature; did you mean objective.temperature?"),
+        ("temprature=0.1", "no key temprature; did you mean objective.temperature?"),
+        ("size=32", "no key size; did you mean data.size, augmentation.size or batch.size?"),
+        ("encoder.temperature=1", "no key encoder.temperature; did you mean objective.temperature?"),
         ("encodr.name=x", "no key encodr; did you mean encoder?"),
         ("optimizer.lr=-1", "optimizer.lr is -1: input should be greater than 0"),
         ("optimizer.lr=fast", "optimizer.lr is 'fast'"),
@@ -102,12 +108,25 @@ def test_a_mistake_is_one_sentence(word: str, sentence: str) -> None:
         (["objective={name: cloa, num_classes: 2, dim: 768}"], "cloa reads labels, and text has none"),
         (["augmentation=cloa"], "augmentation.name is for images"),
         (["data.labels=0.1"], "data.labels is for images and three-lines"),
+        (["size=32"], "no key size; did you mean batch.size? ("),  # text has no other size
     ],
 )
 def test_what_text_has_no_use_for_is_refused(words: list[str], sentence: str) -> None:
     with pytest.raises(ValueError) as caught:
         read_recipe("simcse-small", words)
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words, key",
+    [
+        (["steps=3", "steps=4"], "steps"),
+        (["encoder.name=mlp", "encoder=small-cnn"], "encoder.name"),  # the short form gives the name too
+    ],
+)
+def test_a_key_given_twice_is_refused(words: list[str], key: str) -> None:
+    with pytest.raises(ValueError, match=f"^{key} is given twice"):
+        read_recipe("digits", words)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +169,7 @@ def test_what_the_words_make_useless_in_the_file_is_left_out(words: list[str], k
 def test_what_else_the_file_says_stays() -> None:
     recipe = read_recipe("cloa-cifar10", ["objective=ntxent", "optimizer=adamw", "encoder=small-cnn"])
     assert (recipe.data.labels, recipe.optimizer.momentum, recipe.encoder.stem) == (1.0, 0.9, "cifar")
-    assert (recipe.optimizer.lr, recipe.optimizer.weight_decay, recipe.augmentation.size) == (6e-2, 5e-4, 128)
+    assert (recipe.optimizer.lr, recipe.optimizer.weight_decay, recipe.augmentation.size) == (1.0, 5e-4, 224)
 
 
 def test_a_useless_key_of_the_words_or_of_the_file_itself_is_refused(tmp_path: Path) -> None:
@@ -160,7 +179,39 @@ def test_a_useless_key_of_the_words_or_of_the_file_itself_is_refused(tmp_path: P
         read_recipe("digits", ["head={kind: simclr, hidden: [5]}"])
     tree = worlds.digits_recipe(tmp_path, head={"kind": "simclr", "hidden": [5]})
     with pytest.raises(ValueError, match=r"head.hidden is for an mlp head"):
-        read_recipe(str(worlds.recipe_file(tmp_path, **tree)), ["steps=3", "head=cloa"])
+        read_recipe(str(worlds.recipe_file(tmp_path, **tree)), ["steps=3", "head=none"])
+
+
+@pytest.mark.parametrize("name, encoder", [("cloa-cifar10", "resnet18"), ("cloa-cifar100", "resnet50")])
+def test_cloas_recipes_train_on_the_encoders_own_output(name: str, encoder: str) -> None:
+    """Li & Pimentel-Alarcón 2024, section 5.1; its widths are those of the classifier that comes afterwards."""
+    recipe = read_recipe(name)
+    assert (recipe.head.kind, recipe.encoder.name, recipe.augmentation.size) == ("none", encoder, 224)
+    assert recipe.objective == {"name": "cloa", "base": "ntxent"}
+    assert (recipe.optimizer.name, recipe.optimizer.lr, recipe.batch.size, recipe.epochs) == ("sgd", 1.0, 128, 100)
+    assert recipe.data.labels == 0.1
+
+
+def test_an_objective_takes_its_sizes_from_the_run_wherever_it_stands() -> None:
+    recipe = read_recipe("digits", ["objective={name: mixup, base: {name: cloa, base: ntxent}}"])
+    fitted = recipe.fitted(num_classes=10, dim=64)
+    assert fitted.objective["base"] == {"name": "cloa", "base": "ntxent", "num_classes": 10, "dim": 64}
+    assert tuple(fitted.create_objective().base.anchors.shape) == (10, 64)
+    assert fitted.fitted(num_classes=10, dim=64) == fitted
+    assert read_recipe("digits").fitted(10, 64) == read_recipe("digits")
+
+
+@pytest.mark.parametrize(
+    "sizes, sentence",
+    [
+        ("dim: 99", "cloa's dim is 99, but what the objective sees has 64 dimensions"),
+        ("num_classes: 3", "cloa's num_classes is 3, but the data has 10 classes"),
+    ],
+)
+def test_sizes_that_do_not_fit_the_run_are_refused(sizes: str, sentence: str) -> None:
+    recipe = read_recipe("digits", [f"objective={{name: cloa, base: ntxent, {sizes}}}"])
+    with pytest.raises(ValueError, match=sentence):
+        recipe.fitted(num_classes=10, dim=64)
 
 
 def test_a_whole_number_may_be_written_as_a_power() -> None:

@@ -15,6 +15,7 @@ from transformers import AutoModel, AutoTokenizer
 import hypersphere as hs
 from hypersphere.encoders.checkpoint import default_prompt
 from hypersphere.encoders.text import create_text_encoder, describe, skipped_tokens
+from hypersphere.training.journal import read_journal
 from hypersphere.training.reading import parse_recipe
 from hypersphere.training.run import NotPreparedError, train
 from hypersphere.training.text import Chunks, _refuse_equal_views, prepare_text
@@ -112,6 +113,10 @@ def test_a_run_leaves_a_folder_that_sentence_transformers_opens(tmp_path: Path, 
     best = finished.results["best_step"]
     scores = {step: scores["stsb_dev"] for step, scores in finished.results["history"].items()}
     assert scores[best] == max(scores.values()) == pytest.approx(finished.results["scores"]["stsb_dev"])
+    lines = {line["step"]: line for line in read_journal(finished.folder / "metrics.jsonl") if "score" in line}
+    assert {step: line["score"] for step, line in lines.items()} == pytest.approx(scores)
+    assert len({line["uniformity"] for line in lines.values()}) == len(lines) == 3  # of the weights of each step
+    assert all(line["alignment"] > 0 and line["infonce"] > 0 for line in lines.values())
     table = list(csv.DictReader(worlds.scored(tmp_path).read_text().splitlines()))
     first, second = (opened.encode([row[key] for row in table]) for key in ("sentence1", "sentence2"))
     cosines = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)

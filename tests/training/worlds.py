@@ -95,7 +95,7 @@ def text_recipe(folder: Path, **changes: Any) -> dict[str, Any]:
         "batch": {"size": 8, "chunk": 4},
         "steps": 6,
         "checkpoint": {"every": 2},
-        "monitor": {"every": 3, "rows": 16},
+        "monitor": {"every": 3},
         "loggers": [],
         "output": str(folder / "run"),
     }
@@ -123,7 +123,7 @@ def digits_recipe(folder: Path, **changes: Any) -> dict[str, Any]:
         "steps": 6,
         "evaluation": {"every": 3},
         "checkpoint": {"every": 2},
-        "monitor": {"every": 3, "rows": 32},
+        "monitor": {"every": 3},
         "loggers": [],
         "output": str(folder / "run"),
     }

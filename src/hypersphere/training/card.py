@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
-from hypersphere.objectives import create_objective
+from hypersphere.messages import one_line
 from hypersphere.report import markdown_table, write_whole
-from hypersphere.training.reading import write_recipe
+from hypersphere.training.reading import without_folders, write_recipe
 from hypersphere.training.recipe import Recipe
 
 
@@ -19,20 +21,30 @@ def write_card(folder: Path, recipe: Recipe, results: dict[str, Any]) -> Path:
     return write_whole(folder / "model" / "README.md", text + "\n")
 
 
+def escaped(text: str) -> str:
+    r"""A name or a line of text in Markdown, as it is and nothing more.
+
+    >>> print(escaped("my *data* <script>"))
+    my \*data\* \<script\>
+    """
+    return re.sub(r"([\\`*{}\[\]<>|~&!]|(?<!\w)[#_]|_(?!\w))", r"\\\1", one_line(text))
+
+
 def _front(recipe: Recipe) -> str:
-    tags = ["hypersphere", f"objective:{recipe.objective['name']}"]
+    tags = ["hypersphere", f"objective:{recipe.create_objective().name}"]
     lines = ["---"]
     if recipe.task == "text":
         tags += ["sentence-transformers", "sentence-similarity"]
         lines += ["library_name: sentence-transformers", "pipeline_tag: sentence-similarity"]
-    return "\n".join([*lines, "tags:", *(f"- {tag}" for tag in tags), "---"])
+    return "\n".join([*lines, "tags:", *(f"- {json.dumps(tag, ensure_ascii=False)}" for tag in tags), "---"])
 
 
 def _what(recipe: Recipe) -> str:
     kind = {"text": "Sentence encoder", "image": "Image encoder", "three-lines": "Encoder of points in R³"}[recipe.task]
     return (
-        f"# {kind} trained with {recipe.objective['name']}\n\n"
-        f"{recipe.encoder.name}, trained with hypersphere on {Path(recipe.data.source).name}."
+        f"# {kind} trained with {escaped(recipe.create_objective().name)}\n\n"
+        f"{escaped(without_folders(recipe.encoder.name))}, trained with hypersphere on "
+        f"{escaped(Path(recipe.data.source).name)}."
     )
 
 
@@ -55,21 +67,24 @@ def _how(recipe: Recipe) -> str:
 
 
 def _results(results: dict[str, Any]) -> str:
-    rows = [[name, f"{value:.2f}"] for name, value in results["scores"].items()]
-    rows += [["steps", str(results["steps"])]]
-    if results["best_step"] is not None:
-        rows += [["weights of step", str(results["best_step"])]]
-    return "## Results\n\n" + markdown_table(["", "value"], rows)
+    given, scores = results["given"], results["scores"]
+    rows = [[name, *([f"{given[name]:.2f}"] if given else []), f"{value:.2f}"] for name, value in scores.items()]
+    columns = ["", "as given", "after training"] if given else ["", "after training"]
+    kept = "" if results["best_step"] is None else f"; the weights are those of step {results['best_step']}"
+    sentences = [f"Steps trained: {results['steps']}{kept}.", results["outcome"]]
+    table = [markdown_table(columns, rows)] if rows else []
+    return "\n\n".join(["## Results", *table, *(sentence for sentence in sentences if sentence)])
 
 
 def _recipe(recipe: Recipe) -> str:
-    return f"## Recipe\n\n```yaml\n{write_recipe(recipe)}```"
+    text = write_recipe(recipe, about=False, public=True)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"## Recipe\n\n{fence}yaml\n{text}{fence}"
 
 
 def _sources(recipe: Recipe) -> str:
-    given = dict(recipe.objective)
-    source = create_objective(str(given.pop("name")), **given).source
+    source = recipe.create_objective().source
     sources = [f"- objective: {source}"] if source else []
     if recipe.about.source:
-        sources.append(f"- protocol: {recipe.about.source}")
+        sources.append(f"- protocol: {escaped(recipe.about.source)}")
     return "## Sources\n\n" + "\n".join([*sources, "- software: hypersphere, see its CITATION.cff"])

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 from pathlib import Path
 
+from hypersphere.documents import read_json
 from hypersphere.report import write_whole
+from hypersphere.report.files import sync
 
 SEAL = "sealed.json"
+FEWEST = 4  # checkpoints of a run
 
 
 def seal(folder: Path) -> None:
-    """Writes down size and hash of every file, last of all; a checkpoint without it was never finished."""
-    record = {str(path.relative_to(folder)): _print(path) for path in _files(folder)}
+    """Writes down size and hash of every file, last of all; a checkpoint without it was never finished. What is sealed
+    is on the disk."""
+    files = _files(folder)
+    record = {str(path.relative_to(folder)): digest(path) for path in files}
+    for path in (*files, *{path.parent for path in files}, folder.parent):
+        sync(path)
     write_whole(folder / SEAL, json.dumps(record, indent=1))
 
 
 def trouble(folder: Path) -> str:
     """What is wrong with a checkpoint, or nothing."""
     try:
-        record = json.loads((folder / SEAL).read_text())
+        record = read_json(folder / SEAL, dict)
     except FileNotFoundError:
         return "was not finished"
     except (OSError, ValueError):
@@ -30,7 +38,7 @@ def trouble(folder: Path) -> str:
         path = folder / name
         if not path.is_file():
             return f"lacks {name}"
-        if _print(path) != expected:
+        if digest(path) != expected:
             return f"has a damaged {name}"
     return ""
 
@@ -44,6 +52,20 @@ def newest_whole(folder: Path) -> tuple[Path | None, list[str]]:
             return checkpoint, said
         said.append(f"{checkpoint.name} {wrong}; it is not used")
     return None, said
+
+
+def last_sealed(folder: Path) -> int | None:
+    """The step of the newest checkpoint that was finished; its files are not read."""
+    return max((step_of(each) for each in numbered(folder) if (each / SEAL).is_file()), default=None)
+
+
+def steps_between(every: int, steps: int) -> int:
+    """Steps between checkpoints: ``every``, or fewer in a run that would be saved less than four times.
+
+    >>> steps_between(500, 2000), steps_between(200, 182), steps_between(500, 3)
+    (500, 45, 1)
+    """
+    return every if math.ceil(steps / every) >= FEWEST else max(1, steps // FEWEST)
 
 
 def remove_later(folder: Path, step: int) -> None:
@@ -68,7 +90,8 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
 
 
-def _print(path: Path) -> list[int | str]:
+def digest(path: Path) -> list[int | str]:
+    """Size and hash of a file."""
     with path.open("rb") as file:
         return (
             [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]

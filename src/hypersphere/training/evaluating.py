@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable
@@ -9,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 from transformers import TrainerCallback
 
+from hypersphere.documents import read_json
 from hypersphere.report import write_whole
 from hypersphere.training import checkpoints
 from hypersphere.training.plain import plain
@@ -31,6 +33,7 @@ class Evaluation(TrainerCallback):
         self.task, self.folder, self.every, self.keep_best, self.say = task, folder, every, keep_best, say
         self.scores: dict[int, dict[str, float]] = {}
         self.lost: set[int] = set()  # steps whose weights cannot be read
+        self.digests: dict[int, list[int | str]] = {}  # size and hash of the weights of each step that was the best
 
     @property
     def file(self) -> Path:
@@ -49,27 +52,38 @@ class Evaluation(TrainerCallback):
 
     def remember(self, step: int) -> None:
         """The scores up to a step, from the file; later ones will be measured again, and at step 0 all of them."""
-        self.lost = set()
-        known = self._read_scores() if step else {}
-        self.scores = {number: scores for number, scores in known.items() if number <= step}
+        self.lost, self.scores, self.digests = set(), {}, {}
+        if step and self.file.is_file():
+            try:
+                self._read_scores(step)
+            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+                self.say(f"The scores so far cannot be read ({error}); there are none.")
         if self.keep_best:
-            self._best_readable(_look)
+            self._best_readable(self._look)
 
-    def _read_scores(self) -> dict[int, dict[str, float]]:
-        if not self.file.is_file():
-            return {}
-        try:
-            known = json.loads(self.file.read_text())
-            found = {
-                int(number): {name: math.nan if value is None else float(value) for name, value in scores.items()}
-                for number, scores in known.items()
-            }
-            if not all(self.task.key in scores for scores in found.values()):
-                raise ValueError(f"{self.task.key} is missing")
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            self.say(f"The scores so far cannot be read ({error}); there are none.")
-            return {}
-        return found
+    def _read_scores(self, step: int) -> None:
+        known = read_json(self.file, dict)
+        if known.pop("seal", None) != _seal(known):
+            raise ValueError(f"{self.file} is damaged")
+        scores = {
+            int(number): {name: math.nan if value is None else float(value) for name, value in each.items()}
+            for number, each in known["scores"].items()
+            if int(number) <= step
+        }
+        if not all(self.task.key in each for each in scores.values()):
+            raise ValueError(f"{self.task.key} is missing")
+        self.scores, self.digests = scores, {int(number): each for number, each in known["weights"].items()}
+
+    def _keep(self, step: int) -> None:
+        """Scores, and the weights of ``step`` if they are the best; what is written is sealed."""
+        if self.keep_best and self.best == step:
+            save_weights(_both(self.task.trainer), self._weights(step))
+            self.digests = {**self.digests, step: checkpoints.digest(self._weights(step))}
+        record = {
+            "scores": {str(each): plain(scores) for each, scores in self.scores.items()},
+            "weights": {str(each): found for each, found in self.digests.items() if each in self.scores},
+        }
+        write_whole(self.file, json.dumps({**record, "seal": _seal(record)}, indent=1))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if not state.is_world_process_zero:
@@ -96,9 +110,7 @@ class Evaluation(TrainerCallback):
             torch.random.set_rng_state(random)
         before, self.scores = self.scores, {**self.scores, state.global_step: scores}
         try:
-            if self.keep_best and self.best == state.global_step:
-                save_weights(_both(trainer), self._weights(state.global_step))
-            write_whole(self.file, json.dumps(plain(self.scores)))
+            self._keep(state.global_step)
         except (OSError, SafetensorError) as error:
             self.scores = before
             self.say(f"Step {state.global_step}: its score could not be kept ({error}); the best so far stays.")
@@ -119,12 +131,12 @@ class Evaluation(TrainerCallback):
             self.say(f"{known if self.scores else 'No score was kept'}; the last weights are used.")
         return best
 
-    def _best_readable(self, read: Callable[[Path], None]) -> int | None:
+    def _best_readable(self, read: Callable[[int], None]) -> int | None:
         """The best step whose weights ``read`` can read; better ones are lost, which is said once."""
         wanted, why = self.best, ""
         while (best := self.best) is not None:
             try:
-                read(self._weights(best))
+                read(best)
                 break
             except (OSError, SafetensorError, ValueError) as error:
                 self.lost.add(best)
@@ -134,12 +146,15 @@ class Evaluation(TrainerCallback):
             self.say(f"The best weights so far, of step {wanted}, cannot be read ({why}); {instead}.")
         return best
 
-    def _load(self, path: Path) -> None:
-        found, module = load_file(path), _both(self.task.trainer)
-        shapes = [{name: tuple(value.shape) for name, value in each.items()} for each in (found, module.state_dict())]
-        if shapes[0] != shapes[1]:  # load_state_dict would put in what fits before it refuses
-            raise ValueError("it holds other weights")
-        module.load_state_dict(found)
+    def _look(self, step: int) -> None:
+        """Fails if the weights of a step are not there, or not those that were written."""
+        path = self._weights(step)
+        if checkpoints.digest(path) != self.digests.get(step):
+            raise ValueError(f"{path} is damaged")
+
+    def _load(self, step: int) -> None:
+        self._look(step)
+        _both(self.task.trainer).load_state_dict(load_file(self._weights(step)))
 
     def _weights(self, step: int) -> Path:
         return self.folder / f"step-{step}.safetensors"
@@ -155,10 +170,9 @@ class Evaluation(TrainerCallback):
                 path.unlink(missing_ok=True)
 
 
-def _look(path: Path) -> None:
-    """Fails if a file is not there or not whole, without reading its weights."""
-    with safe_open(path, "pt") as file:
-        file.keys()
+def _seal(record: Any) -> str:
+    """A hash of what is written, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def _both(trainer: ObjectiveTraining) -> nn.Module:

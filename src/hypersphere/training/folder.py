@@ -2,46 +2,57 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import json
 import os
 import platform
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
+from hypersphere import __version__
+from hypersphere.documents import read_json, read_yaml
 from hypersphere.objectives.base import Objective
+from hypersphere.objectives.files import fingerprint, fingerprints, map_names, names_in, split
 from hypersphere.report import write_whole
+from hypersphere.report.files import remove_unfinished, unfinished
 from hypersphere.training.content import Content
+from hypersphere.training.effects import reads_labels
 from hypersphere.training.reading import parse_recipe, write_recipe
 from hypersphere.training.recipe import Recipe
+from hypersphere.training.sizes import fill_sizes, sized
 
 LOCK = ".lock"
 PACKAGES = ("torch", "numpy", "transformers", "sentence-transformers", "accelerate", "datasets", "kornia", "tokenizers")
 
 
 @contextmanager
-def claimed(folder: Path, recipe: Recipe, resume: bool, leader: bool) -> Iterator[None]:
-    """The folder is this run's as long as the context lasts. Refuses one that holds another run, a finished one, one
-    that is being trained, or files of somebody else's; a folder that this made is gone again if nothing was begun."""
-    fresh = not folder.exists()
-    _check(folder, recipe, resume)
+def claimed(folder: Path, recipe: Recipe, resume: bool, leader: bool) -> Iterator[bool]:
+    """The folder is this run's as long as the context lasts; gives whether a run in it is continued. Refuses a folder
+    that holds another run, a finished one, one that is being trained, or files of somebody else's; a folder that this
+    made is gone again if nothing was begun."""
+    made = [each for each in (folder, *folder.parents) if not each.exists()]  # the inmost first
+    continued = _check(folder, recipe, resume)
     if not leader:
-        yield
+        yield continued
         return
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
+        remove_unfinished(folder)
         try:
-            yield
+            yield continued
         finally:
-            if fresh and not (folder / "recipe.yaml").exists():
+            if made and not (folder / "recipe.yaml").exists():
                 shutil.rmtree(folder, ignore_errors=True)
+                for above in made[1:]:
+                    with suppress(OSError):  # somebody else put something there
+                        above.rmdir()
 
 
 def describe(folder: Path, recipe: Recipe, content: Content | None = None) -> None:
@@ -53,7 +64,7 @@ def describe(folder: Path, recipe: Recipe, content: Content | None = None) -> No
         except importlib.metadata.PackageNotFoundError:
             versions[package] = None
     environment = {
-        "hypersphere": importlib.metadata.version("hypersphere"),
+        "hypersphere": __version__,
         "python": platform.python_version(),
         "packages": versions,
         "seed": recipe.seed,
@@ -61,6 +72,8 @@ def describe(folder: Path, recipe: Recipe, content: Content | None = None) -> No
         "processes": _processes(),
         "device": "cuda" if torch.cuda.is_available() else "cpu",
         "data": None if content is None else asdict(content),
+        "objective_files": fingerprints(recipe.objective),
+        "reads_labels": reads_labels(recipe.create_objective()),
     }
     write_whole(folder / "environment.json", json.dumps(environment, indent=1))
     write_whole(folder / "recipe.yaml", write_recipe(recipe))
@@ -68,7 +81,7 @@ def describe(folder: Path, recipe: Recipe, content: Content | None = None) -> No
 
 def check_content(folder: Path, content: Content | None) -> None:
     """Refuses to go on with other data than the run was started with, as far as the folder says what it was."""
-    before = json.loads((folder / "environment.json").read_text()).get("data")
+    before = read_json(folder / "environment.json", dict).get("data")
     if before is None or content is None or before == asdict(content):
         return
     if not isinstance(before, dict) or "rows" not in before:
@@ -80,36 +93,83 @@ def check_content(folder: Path, content: Content | None) -> None:
     raise ValueError(f"the data {change}; a resumed run keeps its data")
 
 
-def _check(folder: Path, recipe: Recipe, resume: bool) -> None:
+def check_recipe(folder: Path, recipe: Recipe) -> None:
+    """Refuses to go on with another recipe than the run was started with. Sizes that the recipe leaves to the run are
+    those the run had; once the data is there they are compared too."""
+    before, _ = _started(folder, recipe)
+    sizes = next(sized(before.objective), {})
+    filled = fill_sizes(recipe.objective, sizes.get("num_classes"), sizes.get("dim"))
+    _same(resolved(before), resolved(recipe.model_copy(update={"objective": filled})))
+
+
+def _started(folder: Path, recipe: Recipe) -> tuple[Recipe, int]:
+    """The recipe of a run that ``recipe`` is to continue, and on how many processes it was started."""
+    try:
+        tree = read_yaml(folder / "recipe.yaml", dict)
+        environment = read_json(folder / "environment.json", dict)
+        if type(environment["processes"]) is not int:
+            raise ValueError(f"{folder / 'environment.json'} gives no number of processes")
+        if own := names_in(tree.get("objective")):
+            named = _same_files(own, names_in(recipe.objective), environment.get("objective_files") or {})
+            tree["objective"] = map_names(tree["objective"], lambda name: named.get(name, name))
+        return parse_recipe(tree, spared=lambda key: True), environment["processes"]
+    except ChangedFileError:
+        raise
+    except (ValueError, TypeError, KeyError, OSError, AttributeError) as error:
+        raise ValueError(f"{folder} does not say how its run was started: {error}") from None
+
+
+def _check(folder: Path, recipe: Recipe, resume: bool) -> bool:
+    """Whether a run is continued. One that was killed before it was described is begun again, with --resume too."""
     if (folder / "results.json").is_file():
         raise FileExistsError(f"{folder} holds a finished run; it is not overwritten (output=… names another folder)")
     begun = (folder / "recipe.yaml").is_file()
     if begun and not resume:
         raise FileExistsError(f"{folder} holds an unfinished run: --resume continues it, output=… starts another")
-    if resume and not begun:
-        raise FileNotFoundError(f"{folder} holds no run to resume")
-    if resume:
-        try:
-            before = parse_recipe(yaml.safe_load((folder / "recipe.yaml").read_text()), spared=lambda key: True)
-            processes = json.loads((folder / "environment.json").read_text())["processes"]
-        except (yaml.YAMLError, ValueError, KeyError, OSError) as error:
-            raise ValueError(f"{folder} does not say how its run was started: {error}") from None
-        _same(_resolved(before), _resolved(recipe))
-        if processes != _processes():
-            raise ValueError(
-                f"the run was started on {processes} processes and now has {_processes()}; it keeps their number"
+    if not begun:
+        names = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        if resume and not names:
+            raise FileNotFoundError(f"{folder} holds no run to resume; the same command without --resume begins it")
+        if names and not _only_leftovers(folder, names):
+            raise FileExistsError(f"{folder} is not empty and holds no run; output=… names another folder")
+        return False
+    check_recipe(folder, recipe)
+    processes = _started(folder, recipe)[1]
+    if processes != _processes():
+        raise ValueError(
+            f"the run was started on {processes} processes and now has {_processes()}; it keeps their number"
+        )
+    return True
+
+
+class ChangedFileError(ValueError):
+    """An objective's file that is not the one the run was started with."""
+
+
+def _same_files(before: list[str], now: list[str], kept: dict[str, str]) -> dict[str, str]:
+    """For each name with a file in the recipe of a run's folder, the one the user gives now, with the same content. So
+    no file is executed because a folder names it, and a file may have moved."""
+    for place, was in enumerate(before):
+        (path, inner), given = split(was) or (Path(), ""), split(now[place]) if place < len(now) else None
+        if given is None or given[1] != inner:
+            raise ChangedFileError(f"the run was started with the objective {was}; a resumed run keeps its objective")
+        if fingerprint(given[0]) != kept.get(str(path)):
+            raise ChangedFileError(
+                f"{given[0]} has changed since the run was started, and a resumed run keeps its objective: "
+                "put the file back as it was, or start another run with output=…"
             )
-    elif folder.exists() and any(folder.iterdir()) and not _only_leftovers(folder):
-        raise FileExistsError(f"{folder} is not empty and holds no run; output=… names another folder")
+    return dict(zip(before, now, strict=False))
 
 
-def _only_leftovers(folder: Path) -> bool:
-    """What a run that failed before its first step may leave."""
-    known = {path.name for path in folder.iterdir()} <= {"tensorboard", "checkpoints", LOCK}
-    return known and not any(folder.glob("checkpoints/*"))
+def _only_leftovers(folder: Path, names: set[str]) -> bool:
+    """What a run that failed or was killed before its first step may leave; its lock is the first of it."""
+    known = {"tensorboard", "checkpoints", LOCK}
+    if LOCK in names:
+        known |= {"environment.json", *(path.name for path in unfinished(folder))}
+    return names <= known and not any(folder.glob("checkpoints/*"))
 
 
-def _resolved(recipe: Recipe) -> dict[str, Any]:
+def resolved(recipe: Recipe) -> dict[str, Any]:
     """The recipe with every setting of its objective, written or not."""
     return {**recipe.model_dump(), "objective": _settings(recipe.create_objective())}
 
@@ -141,18 +201,26 @@ def _same(before: dict[str, Any], now: dict[str, Any], place: str = "") -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """The system lets go of it when the process ends, however it ends."""
+    """The system lets go of it when the process ends, however it ends. The file stays empty; a link is not followed."""
     try:
         import fcntl
     except ImportError:  # no such locks on this system
         yield
         return
-    with (folder / LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise FileExistsError(f"{folder} is being trained by another process") from None
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise ValueError(f"{folder / LOCK} cannot be the lock of a run: {why}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise FileExistsError(f"{folder} is being trained by another process") from None
+    try:
         yield
+    finally:
+        os.close(handle)
 
 
 def _processes() -> int:

@@ -15,11 +15,14 @@ from hypersphere.data.images import ImageSet, label_fraction, load_images
 from hypersphere.data.synthetic import negated, three_lines
 from hypersphere.encoders.augment import create_augmentation, measure_normalisation
 from hypersphere.encoders.image import create_image_encoder, save_image_encoder
-from hypersphere.evaluation.knn import knn_probe
+from hypersphere.evaluation.knn import few_labels_probe, knn_probe
+from hypersphere.limits import need_memory
+from hypersphere.messages import quoted
 from hypersphere.training.content import content_of_images
+from hypersphere.training.effects import reads_labels
 from hypersphere.training.recipe import Recipe
-from hypersphere.training.task import Task, arguments, held_out_rows, sample_rows, view_loss
-from hypersphere.training.trainer import ObjectiveTraining
+from hypersphere.training.task import Task, arguments, create_head, held_out_rows, measured_rows, sample_rows
+from hypersphere.training.trainer import ObjectiveTraining, ViewLoss
 
 _OPTIONS = {"resnet18": ("stem", "weights"), "resnet50": ("stem", "weights"), "small-cnn": ("width", "norm"),
             "mlp": ("hidden",)}  # fmt: skip
@@ -59,7 +62,9 @@ class Instances(torch.utils.data.Dataset[int]):
 
 def prepare_images(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Task:
     """Everything a run on images needs."""
-    train, test = (load_images(recipe.data.source, split, recipe.data.size) for split in ("train", "test"))
+    train = load_images(recipe.data.source, "train", recipe.data.size)
+    _check_labels(recipe, train)
+    scored = recipe.evaluation.knn and len(train.classes) > 1
     shape = tuple(train.images.shape[2:])
     if recipe.data.size and shape != (recipe.data.size, recipe.data.size):
         raise ValueError(
@@ -73,6 +78,8 @@ def prepare_images(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> 
     if not isinstance(size, int) and size[0] != size[1]:
         raise ValueError(f"images are {size[0]}×{size[1]}: set augmentation.size to make views of them")
     side = size if isinstance(size, int) else size[0]
+    views = 2 * recipe.batch.size * channels * side**2
+    need_memory(4 * views, f"a batch of {quoted(recipe.batch.size)} with views of {quoted(side)} pixels")
     normalise = measure_normalisation(train.images)
     strength: dict[str, Any] = (
         {"strength": recipe.augmentation.strength} if recipe.augmentation.name == "simclr" else {}
@@ -82,12 +89,17 @@ def prepare_images(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> 
     options = {key: getattr(recipe.encoder, key) for key in _OPTIONS.get(recipe.encoder.name, ())}
     encoder = create_image_encoder(recipe.encoder.name, channels, side, **options)
     labels = label_fraction(train.labels, recipe.data.labels, recipe.seed)
-    say(f"Data: {train}; {int((labels >= 0).sum())} of its labels in use where the objective reads labels.")
+    say(_data_in_words(recipe, train, labels))
     say(f"Encoder: {_encoder_in_words(recipe, encoder)}; head: {recipe.head.kind}, training only.")
     training = Instances(train.images[kept], labels[kept], kept)
     encoder = _share_batch_norm(encoder, say)
-    trainer = _trainer(recipe, folder, encoder, training, lambda images: (augment(images), augment(images)), say)
-    known = train.select(torch.tensor(kept))
+    loss, recipe = _loss(recipe, int(encoder.dimension), len(train.classes))  # type: ignore[arg-type]
+    trainer = _trainer(recipe, folder, encoder, training, lambda images: (augment(images), augment(images)), loss, say)
+    score = final = None
+    if scored:
+        known, test = train.select(torch.tensor(kept)), load_images(recipe.data.source, "test", recipe.data.size)
+        score = _knn(recipe, encoder, plain, known, train.select(torch.tensor(aside))) if aside else None
+        final = _knn(recipe, encoder, plain, known, test)
     description = {"name": recipe.encoder.name, "channels": channels, "size": side, "options": options,
                    "normalise": normalise}  # fmt: skip
     return Task(
@@ -95,9 +107,9 @@ def prepare_images(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> 
         views=2,
         width=int(encoder.dimension),  # type: ignore[arg-type]
         sample=Instances(train.images, labels).collate(sample_rows(kept, recipe)),
-        held_out=Instances(train.images, labels).collate(sample_rows(aside, recipe)) if aside else None,
-        score=_knn(recipe, encoder, plain, known, train.select(torch.tensor(aside))) if aside else None,
-        final=_knn(recipe, encoder, plain, known, test),
+        held_out=_batches(Instances(train.images, labels), aside, trainer, say),
+        score=score,
+        final=final,
         key="knn",
         save=lambda target: _keep(target, encoder, description),
         content=content_of_images(train.images, train.labels),
@@ -113,7 +125,8 @@ def prepare_lines(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> T
     known = label_fraction(labels, recipe.data.labels, recipe.seed)
     kept, aside = held_out_rows(len(x), recipe)
     training = Instances(x[kept], known[kept], kept)
-    trainer = _trainer(recipe, folder, encoder, training, lambda points: (points, negated(points, noise)), say)
+    loss, recipe = _loss(recipe, int(encoder.dimension), 3)  # type: ignore[arg-type]
+    trainer = _trainer(recipe, folder, encoder, training, lambda points: (points, negated(points, noise)), loss, say)
     description = {"name": "mlp", "channels": 3, "size": 1, "options": {"hidden": recipe.encoder.hidden},
                    "normalise": None}  # fmt: skip
     return Task(
@@ -121,12 +134,36 @@ def prepare_lines(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> T
         views=2,
         width=int(encoder.dimension),  # type: ignore[arg-type]
         sample=Instances(x, known).collate(sample_rows(kept, recipe)),
-        held_out=Instances(x, known).collate(sample_rows(aside, recipe)) if aside else None,
+        held_out=_batches(Instances(x, known), aside, trainer, say),
         score=None,
         final=None,
         key="",
         save=lambda target: _keep(target, encoder, description),
     )
+
+
+def _check_labels(recipe: Recipe, data: ImageSet) -> None:
+    objective = recipe.create_objective()
+    if reads_labels(objective) and not data.labelled:
+        raise ValueError(
+            f"{objective.name} reads labels, and the pictures of {data.name} have none (a folder for each class gives "
+            "them)"
+        )
+
+
+def _data_in_words(recipe: Recipe, data: ImageSet, labels: Tensor) -> str:
+    """What is trained on, and why there is no accuracy if there is none."""
+    words = f"Data: {data}"
+    if data.labelled:
+        words += f"; {int((labels >= 0).sum())} of its labels in use where the objective reads labels"
+    if recipe.evaluation.knn and len(data.classes) < 2:
+        why = "one class" if data.labelled else "no labels"
+        words += f"; with {why}, kNN accuracy is left out, and the last weights are kept"
+    return f"{words}."
+
+
+def _batches(data: Instances, rows: list[int], trainer: ImageTrainer, say: Callable[[str], None]) -> list[Any]:
+    return [data.collate(part) for part in measured_rows(rows, trainer.recipe, trainer.args.max_steps, say)]
 
 
 def _encoder_in_words(recipe: Recipe, encoder: nn.Module) -> str:
@@ -151,13 +188,26 @@ def _share_batch_norm(encoder: nn.Module, say: Callable[[str], None]) -> nn.Modu
     return encoder
 
 
+def _loss(recipe: Recipe, width: int, num_classes: int) -> tuple[ViewLoss, Recipe]:
+    """Head and objective on embeddings of a width, and the recipe with the sizes that its objective takes from them."""
+    head = create_head(recipe, width)
+    recipe = recipe.fitted(num_classes, head.dimension)
+    return ViewLoss(recipe.create_objective(gather=True), head), recipe
+
+
 def _trainer(
-    recipe: Recipe, folder: Path, encoder: nn.Module, data: Instances, views: Any, say: Callable[[str], None]
+    recipe: Recipe,
+    folder: Path,
+    encoder: nn.Module,
+    data: Instances,
+    views: Any,
+    loss: ViewLoss,
+    say: Callable[[str], None],
 ) -> ImageTrainer:
     return ImageTrainer(
         recipe=recipe,
         views=views,
-        loss=view_loss(recipe, int(encoder.dimension)),  # type: ignore[arg-type]
+        loss=loss,
         model=encoder,
         args=arguments(recipe, folder, len(data), TrainingArguments, say),
         train_dataset=data,
@@ -165,11 +215,11 @@ def _trainer(
     )
 
 
-def _knn(recipe: Recipe, encoder: nn.Module, plain: nn.Module, train: ImageSet, test: ImageSet) -> Any:
+def _knn(
+    recipe: Recipe, encoder: nn.Module, plain: nn.Module, train: ImageSet, test: ImageSet
+) -> Callable[[], dict[str, float]]:
     """Weighted nearest-neighbour accuracy × 100 among the training images: of images held out while training (they
     decide which weights are best), of the test images once, at the end."""
-    if not recipe.evaluation.knn:
-        return None
 
     @torch.no_grad()
     def features(images: Tensor) -> Tensor:
@@ -180,10 +230,12 @@ def _knn(recipe: Recipe, encoder: nn.Module, plain: nn.Module, train: ImageSet, 
         mode = encoder.training
         encoder.eval()
         try:
-            found = knn_probe(features(train.images), train.labels, features(test.images), test.labels)
+            labelled = (features(train.images), train.labels, features(test.images), test.labels)
         finally:
             encoder.train(mode)
-        return {"knn": 100 * found.top1}
+        few = recipe.evaluation.shots
+        found = few_labels_probe(*labelled, per_class=few, seed=recipe.seed) if few else knn_probe(*labelled).top1
+        return {"knn": 100 * found}
 
     return score
 

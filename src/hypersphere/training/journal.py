@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hypersphere.documents import parse_json
+
 Record = dict[str, Any]
 
 
@@ -76,9 +78,10 @@ def _lines(data: bytes, name: str = "", broken: str = "refuse") -> list[tuple[Re
             break
         end += len(line)
         try:
-            record = json.loads(line)
-            record["step"], record["split"]
-        except (ValueError, TypeError, KeyError) as error:
+            record = parse_json(line, "a line", dict)
+            if type(record["step"]) is not int or not isinstance(record["split"], str):
+                raise ValueError("no measurement")
+        except (ValueError, KeyError) as error:
             if broken == "stop":
                 break
             raise ValueError(f"line {number} of {name} is not a measurement with a step and a split") from error

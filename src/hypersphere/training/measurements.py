@@ -1,37 +1,35 @@
-"""What two views of a batch say about a run: its losses, its geometry, and what the objective does to it."""
+"""What two views of some batches say about a run: its losses, its geometry, and what the objective does to it."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from hypersphere.anatomy import Anatomy, dissect
 from hypersphere.diagnostics import alignment, effective_rank, participation_ratio, total_variance, uniformity
-from hypersphere.diagnostics.measures import chordal
-from hypersphere.geometry import unit
 from hypersphere.objectives import Objective, create_objective
-from hypersphere.objectives.base import FeatureObjective
+from hypersphere.training.anchors import ANATOMY, Anchors, Geometry, of_the_anchors, pool
 
-DISSIPATED = 0.01  # below this an anchor's gradient counts as dissipated (Li et al. 2024, Fig. 4)
-LEMMA_STEP = 0.1  # the step λ for which Lemma 1 is checked
-ANATOMY = ("dissipation", "with_gradient", "hardest_weight", "ratio", "lemma1")
-_SOME_ANCHORS = 8  # a loss that is not a function of similarities is evaluated once more for each of these
+Views = tuple[Tensor, Tensor, Tensor | None]
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """Numbers of one batch; NaN where a number has no meaning, and ``reasons`` says why.
+    """Numbers of one batch or several; NaN where a number has no meaning, and ``reasons`` says why.
+
+    Negatives are those of an anchor's own batch. Of several batches, means and quantiles are over all their anchors or
+    pairs, so that a shorter batch counts for less; ranks and variance are those of all rows together.
 
     objective: its value; infonce: at one temperature, so that runs with different objectives can be compared.
     alignment, uniformity: of Wang and Isola with α = t = 2, uniformity as the mean of both views.
     *_cosine, *_spread, *_absolute: mean, standard deviation, and mean of the absolute value of the cosines of positive
         pairs (h_i, h'_i) and negative pairs (h_i, h'_j), i ≠ j.
+    *_angle, *_angle_spread: μ and σ of the angles of the same pairs, in radians (Li et al. 2024, Fig. 9).
     gap: d_ij of Nie et al. 2023, Fig. 3: mean distance to the negatives minus distance to the positive, Euclidean, mean
         over anchors and 10, 50, 90 % quantiles; hardest_gap: cosine of the positive minus that of the hardest negative.
     dissipation: mean GD_i; with_gradient: share of anchors whose GD_i is at least 0.01.
@@ -53,9 +51,13 @@ class Measurements:
     positive_cosine: float = math.nan
     positive_spread: float = math.nan
     positive_absolute: float = math.nan
+    positive_angle: float = math.nan
+    positive_angle_spread: float = math.nan
     negative_cosine: float = math.nan
     negative_spread: float = math.nan
     negative_absolute: float = math.nan
+    negative_angle: float = math.nan
+    negative_angle_spread: float = math.nan
     gap: float = math.nan
     gap_10: float = math.nan
     gap_50: float = math.nan
@@ -81,7 +83,6 @@ class Measurements:
         return {name: float(value) for name, value in asdict(self).items() if name != "reasons"}
 
 
-@torch.no_grad()
 def measure(
     objective: Callable[..., Any],
     z1: Tensor,
@@ -104,34 +105,112 @@ def measure(
     >>> found.objective, found.with_gradient, found.hardest_gap, round(found.gap, 4)
     (0.0, 0.0, 1.0, 1.4142)
     """
-    if z1.ndim != 2 or z1.shape != z2.shape or len(z1) < 2:
-        shapes = f"{tuple(z1.shape)} and {tuple(z2.shape)}"
-        raise ValueError(f"measure needs two views of one shape (N, D) with at least two rows, not {shapes}")
+    return measure_batches(
+        objective, [(z1, z2, labels)], infonce_temperature=infonce_temperature, rows=rows, gradient_norm=gradient_norm,
+        brief=brief,
+    )  # fmt: skip
+
+
+@torch.no_grad()
+def measure_batches(
+    objective: Callable[..., Any],
+    batches: Iterable[Views],
+    *,
+    infonce_temperature: float = 0.05,
+    rows: int = 256,
+    gradient_norm: float | None = None,
+    brief: bool = False,
+) -> Measurements:
+    """``measure`` for several batches (z1, z2, labels): an anchor has the negatives of its own batch, and counts once.
+
+    >>> x = torch.eye(8)
+    >>> found = measure_batches(create_objective("infonce"), [(x[:6], x[:6], None), (x[6:], x[6:], None)])
+    >>> found.rows, round(found.negative_angle, 4), round(found.effective_rank, 4)
+    (8, 1.5708, 8.0)
+    """
     if rows < 2:
         raise ValueError(f"measure needs at least two rows, not rows={rows}")
-    z1, z2 = (z[:rows].detach().to("cpu", torch.float32) for z in (z1, z2))
-    labels = None if labels is None else labels[:rows].detach().cpu()
-    found: dict[str, Any] = {"rows": len(z1), "dimension": z1.shape[1], "reasons": {}}
-    found["embedding_norm"] = torch.linalg.vector_norm(z1, dim=1).mean().item()
+    local = _alone(objective)
+    infonce = create_objective("infonce", temperature=infonce_temperature)
+    parts: list[_Part] = []
+    found: dict[str, Any] = {"reasons": {}}
     if gradient_norm is not None:
         found["gradient_norm"] = float(gradient_norm)
-    if not (z1.isfinite().all() and z2.isfinite().all()):
-        found["embedding_norm"] = math.inf
-        found["reasons"]["all"] = "the embeddings hold NaN or Inf"
-        return Measurements(**found)
-    local = _alone(objective)
-    found["objective"] = float(_value(local, z1, z2, labels))
-    found["infonce"] = float(create_objective("infonce", temperature=infonce_temperature)(z1, z2))
-    found["alignment"] = alignment(z1, z2)
-    found["uniformity"] = (uniformity(z1) + uniformity(z2)) / 2
-    found["effective_rank"], found["participation"] = effective_rank(z1), participation_ratio(z1)
-    found["total_variance"] = total_variance(z1)
-    found.update(_cosines(z1, z2))
+    for given in batches:
+        z1, z2, labels = _first_rows(*given, rows)
+        if not (z1.isfinite().all() and z2.isfinite().all()):
+            found["reasons"] = {"all": "the embeddings hold NaN or Inf"}
+            return Measurements(len(z1), z1.shape[1], **found, embedding_norm=math.inf)
+        parts.append(_part(local, infonce, z1, z2, labels, found["reasons"], brief))
+    if not parts:
+        raise ValueError("measure needs at least one batch")
+    found.update(_losses(parts, getattr(local, "reduction", "mean") == "sum"))
+    found.update(pool([part.geometry for part in parts]))
     if brief:
         found["reasons"].update(dict.fromkeys(ANATOMY, "left out: a brief measurement"))
     else:
-        found.update(_anatomy(local, z1, z2, labels, found["reasons"]))
-    return Measurements(**found)
+        found.update(of_the_anchors([part.anchors for part in parts if part.anchors is not None], found["reasons"]))
+    z1 = torch.cat([part.z1 for part in parts])
+    found["embedding_norm"] = torch.linalg.vector_norm(z1, dim=1).mean().item()
+    found["effective_rank"], found["participation"] = effective_rank(z1), participation_ratio(z1)
+    found["total_variance"] = total_variance(z1)
+    return Measurements(rows=len(z1), dimension=z1.shape[1], **found)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one batch adds."""
+
+    z1: Tensor
+    objective: float
+    infonce: float
+    alignment: float
+    uniformity: tuple[float, float]  # of each view
+    geometry: Geometry
+    anchors: Anchors | None  # None: not taken apart
+
+
+def _first_rows(z1: Tensor, z2: Tensor, labels: Tensor | None, rows: int) -> Views:
+    if z1.ndim != 2 or z1.shape != z2.shape or len(z1) < 2:
+        shapes = f"{tuple(z1.shape)} and {tuple(z2.shape)}"
+        raise ValueError(f"measure needs two views of one shape (N, D) with at least two rows, not {shapes}")
+    z1, z2 = (z[:rows].detach().to("cpu", torch.float32) for z in (z1, z2))
+    return z1, z2, None if labels is None else labels[:rows].detach().cpu()
+
+
+def _part(
+    objective: Callable[..., Any],
+    infonce: Objective,
+    z1: Tensor,
+    z2: Tensor,
+    labels: Tensor | None,
+    reasons: dict[str, str],
+    brief: bool,
+) -> _Part:
+    return _Part(
+        z1,
+        float(_value(objective, z1, z2, labels)),
+        float(infonce(z1, z2)),
+        alignment(z1, z2),
+        (uniformity(z1), uniformity(z2)),
+        Geometry.of(z1, z2),
+        None if brief else Anchors.of(objective, z1, z2, labels, reasons),
+    )
+
+
+def _losses(parts: Sequence[_Part], summed: bool) -> dict[str, float]:
+    """Means over all anchors; of an objective that is a sum over anchors, the sum of as many as the first batch has."""
+    rows = torch.tensor([float(len(part.z1)) for part in parts], dtype=torch.float64)
+    found = {}
+    for name in ("objective", "infonce", "alignment"):
+        values = torch.tensor([getattr(part, name) for part in parts], dtype=torch.float64)
+        weights = rows[:1].expand_as(rows) if summed and name == "objective" else rows
+        found[name] = float((weights * values).sum() / rows.sum())
+    logs = torch.tensor([part.uniformity for part in parts], dtype=torch.float64)  # (batches, views)
+    pairs = rows * (rows - 1)
+    pooled = torch.logsumexp(logs + pairs.log().unsqueeze(1), dim=0) - pairs.sum().log()
+    found["uniformity"] = float(pooled.mean())
+    return found
 
 
 def _alone(objective: Callable[..., Any]) -> Callable[..., Any]:
@@ -147,70 +226,3 @@ def _alone(objective: Callable[..., Any]) -> Callable[..., Any]:
 def _value(objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor | None) -> Tensor:
     value: Tensor = objective(z1, z2, labels) if isinstance(objective, Objective) else objective(z1, z2)
     return value.mean()
-
-
-def _cosines(z1: Tensor, z2: Tensor) -> dict[str, float]:
-    """Cosines and gaps of the cross-view pairs."""
-    cosine = unit(z1) @ unit(z2).T
-    size = len(cosine)
-    own = torch.eye(size, dtype=torch.bool)
-    positive, negative = cosine.diagonal(), cosine[~own].view(size, size - 1)
-    distance = (2 - 2 * chordal(unit(z1), unit(z2))).clamp_min(0).sqrt()
-    gap = distance[~own].view(size, size - 1).mean(dim=1) - distance.diagonal()
-    hardest = positive - negative.amax(dim=1)
-    found = {}
-    for name, values in (("positive", positive), ("negative", negative)):
-        found[f"{name}_cosine"] = values.mean().item()
-        found[f"{name}_spread"] = values.std(correction=0).item()
-        found[f"{name}_absolute"] = values.abs().mean().item()
-    for name, values in (("gap", gap), ("hardest_gap", hardest)):
-        found[name] = values.mean().item()
-        for percent in (10, 50, 90):
-            found[f"{name}_{percent}"] = torch.quantile(values, percent / 100).item()
-    return found
-
-
-def _anatomy(
-    objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor | None, reasons: dict[str, str]
-) -> dict[str, float]:
-    """Dissipation, weight, ratio and Lemma 1; what has no meaning is left out and a reason given."""
-    if getattr(objective, "name", "") == "cloa":
-        objective = getattr(objective, "base", objective)
-        reasons["anatomy"] = "of the base: the pull towards the anchors of the classes is not a matter of similarities"
-    features = isinstance(objective, FeatureObjective)
-    try:
-        anatomy = dissect(objective, z1, z2, labels, most_anchors=1 if features else _SOME_ANCHORS)
-    except (RuntimeError, ValueError) as problem:
-        reasons["anatomy"] = f"the objective cannot be taken apart: {problem}"
-        return {}
-    found: dict[str, float] = {}
-    dissipation = anatomy.dissipation[anatomy.dissipation.isfinite()]
-    if features:
-        reasons["dissipation"] = "the objective compares features: no anchor has a gate of its own"
-    elif len(dissipation) == 0:
-        reasons["dissipation"] = "no negative has any coefficient"
-    elif dissipation.min() < -1e-6 or dissipation.max() > 1 + 1e-6:
-        reasons["dissipation"] = "not between 0 and 1: the positive does not merely close a gate here"
-    else:
-        found["dissipation"] = dissipation.mean().item()
-    moving = anatomy.moving
-    known = "dissipation" in found
-    found["with_gradient"] = ((dissipation >= DISSIPATED) if known else moving).double().mean().item()
-    if moving.any():
-        found.update(_of_the_moving(anatomy, moving))
-    else:
-        reasons["hardest_weight"] = reasons["ratio"] = reasons["lemma1"] = "no anchor receives any gradient"
-    return found
-
-
-def _of_the_moving(anatomy: Anatomy, moving: Tensor) -> dict[str, float]:
-    share = anatomy.hardest_share[moving]
-    weighed = {"hardest_weight": share[share.isfinite()].mean().item()} if share.isfinite().any() else {}
-    chosen = moving & anatomy.ratio.isfinite()
-    if not chosen.any():
-        return weighed
-    return {
-        **weighed,
-        "ratio": anatomy.ratio[chosen].median().item(),
-        "lemma1": anatomy.lemma1(LEMMA_STEP)[chosen].double().mean().item(),
-    }

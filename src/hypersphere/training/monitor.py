@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.training.journal import Journal, Record, read_journal
-from hypersphere.training.measurements import Measurements, measure
+from hypersphere.training.measurements import Measurements, Views, measure, measure_batches
+from hypersphere.training.pace import Pace
 from hypersphere.training.undisturbed import undisturbed
 from hypersphere.training.verdicts import THRESHOLDS, Verdict, judge, shortage, suspect
 
@@ -27,11 +28,11 @@ try:
 
     from hypersphere.training.bar import Bar
 except ImportError as error:
-    raise ImportError('watching a run needs the extra "train": pip install "hypersphere[train]"') from error
+    raise ImportError('watching a run needs the extra "train": pip install "hypersphere-lab[train]"') from error
 
-__all__ = ["Measurements", "Monitor", "measure", "read_journal"]
+__all__ = ["Measurements", "Monitor", "measure", "measure_batches", "read_journal"]
 
-Views = tuple[Tensor, Tensor, Tensor | None]
+Source = Callable[[], Views | Iterable[Views] | None]
 GRID = 10  # left to itself, a monitor measures at multiples of this many steps
 BUDGET = 0.05  # and spends this share of the step time
 FEWEST = THRESHOLDS.settled + 1  # measurements after the start that every run gets, if it has as many steps
@@ -41,8 +42,9 @@ class Monitor(TrainerCallback):
     """Measures a training batch and held-out data while a Trainer runs.
 
     training, held_out: called without arguments, they give (z1, z2, labels or None) of a batch as the objective sees
-        it, or None while there is nothing to measure. Only the first process calls them: they must not wait for others,
-        so they use the model itself, not its DDP wrapper.
+        it, or several of them (an iterable), or None while there is nothing to measure. Only the first process calls
+        them: they must not wait for others, so they use the model itself, not its DDP wrapper.
+    rows: of a batch, measured at most.
     every: steps between measurements; 0: multiples of 10, as often as ``budget`` (a share of the time all steps of the
         run will take) allows, spread evenly. Whatever the budget, the start and the end are measured, and every quarter
         of a run; where the budget is short, what lies between start and end is measured without the anatomy.
@@ -58,8 +60,8 @@ class Monitor(TrainerCallback):
         self,
         objective: Callable[..., Any],
         *,
-        training: Callable[[], Views | None] | None = None,
-        held_out: Callable[[], Views | None] | None = None,
+        training: Source | None = None,
+        held_out: Source | None = None,
         every: int = 0,
         rows: int = 256,
         path: Path | str | None = None,
@@ -82,6 +84,8 @@ class Monitor(TrainerCallback):
         self.gradient_norm: Tensor | float | None = None  # of the latest step, before clipping
         self.seconds = self.step_seconds = 0.0  # spent measuring, spent in steps
         self.measured = self.brief = 0  # measurements so far, and those of them without the anatomy
+        self.pace = Pace()
+        self.pace.expect("measurement", self._to_come)
         self.bar: Bar | None = None
         self._cost = 0.0  # of the latest whole measurement
         self._start = self._steps = 0  # where this session of the run began, and its steps so far
@@ -96,6 +100,10 @@ class Monitor(TrainerCallback):
     ) -> list[Verdict]:
         """Measures now: appends to the journal, says verdicts that have changed, and returns those that hold. ``brief``
         leaves out the anatomy."""
+        with self.pace.aside("measurement"):
+            return self._measure(step, model, brief, more)
+
+    def _measure(self, step: int, model: nn.Module | None, brief: bool, more: dict[str, float]) -> list[Verdict]:
         _wait_for_devices()
         start = time.perf_counter()
         norm = None if self.gradient_norm is None else float(self.gradient_norm)
@@ -107,11 +115,13 @@ class Monitor(TrainerCallback):
                 views = source()
                 if views is None:
                     continue
-                given = norm if split == "training" else None
-                found = measure(
-                    self.objective, views[0], views[1], labels=views[2], rows=self.rows, gradient_norm=given,
+                found = measure_batches(
+                    self.objective,
+                    [views] if isinstance(views, tuple) else views,
+                    rows=self.rows,
+                    gradient_norm=norm if split == "training" else None,
                     brief=brief,
-                )  # fmt: skip
+                )
             reasons = {"reasons": found.reasons} if found.reasons else {}
             marked = {"brief": True} if brief else {}
             records.append({"step": step, "split": split, **marked, **more, **found.to_dict(), **reasons})
@@ -161,6 +171,19 @@ class Monitor(TrainerCallback):
         grid = _grid(most)
         return step - self._last_step >= max(1, most // FEWEST // grid * grid)
 
+    def _to_come(self, step: int, most: int) -> float:
+        """How many measurements are still to come in a run of ``most`` steps, about."""
+        if self.every:
+            return multiples(step, most, self.every)
+        quarters = math.ceil((most - step) / max(1, most // FEWEST))
+        left = self.budget * self.pace.step_seconds * (most - self._start) - self.seconds
+        affordable = left / self._cost if self._cost > 0 else math.inf
+        return max(quarters, min(affordable, (most - step) / _grid(most)))
+
+    def note(self, step: int, name: str, score: float, **geometry: float) -> None:
+        """Writes down a score on other data, and what else was measured there: a line of the split "validation"."""
+        self._write_down([{"step": step, "split": "validation", "name": name, "score": score, **geometry}])
+
     def _write_down(self, records: Sequence[Record]) -> None:
         had = self.journal.problem
         self.journal.append(records)
@@ -188,7 +211,7 @@ class Monitor(TrainerCallback):
         trainer.remove_callback(ProgressCallback)
         trainer.remove_callback(PrinterCallback)
         if not trainer.args.disable_tqdm:
-            self.bar = Bar()
+            self.bar = Bar(self.pace)
             trainer.add_callback(self.bar)
         original = trainer._get_grad_norm
 
@@ -197,26 +220,32 @@ class Monitor(TrainerCallback):
             return self.gradient_norm
 
         trainer._get_grad_norm = known
+        every = trainer.args.save_steps if trainer.args.save_strategy == "steps" else math.inf
+        self.pace.expect("checkpoint", lambda step, most: multiples(step, most, every))
+        trainer._save_checkpoint = self.pace.timed("checkpoint", trainer._save_checkpoint)
         return self
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._start = state.global_step
         if state.is_world_process_zero:
             self.journal.resume(state.global_step)
-            if self.journal.records:
-                self._last_step = self.journal.records[-1]["step"]
-                self._last_whole = max((r["step"] for r in self.journal.records if not r.get("brief")), default=-1)
+            measured = [r for r in self.journal.records if r["split"] in self.sources]
+            if measured:
+                self._last_step = measured[-1]["step"]
+                self._last_whole = max((r["step"] for r in measured if not r.get("brief")), default=-1)
                 self.verdicts = judge(self.journal.records)
             else:
                 self._observe(args, state, control, kwargs)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._began = time.perf_counter()
+        self.pace.step_began()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self._began is not None:
             self.step_seconds += time.perf_counter() - self._began
             self._steps += 1
+        self.pace.step_ended()
         if not state.is_world_process_zero:
             return
         whole = self.due(state.global_step, state.max_steps)
@@ -239,7 +268,11 @@ class Monitor(TrainerCallback):
 
     def _observe(self, args: Any, state: Any, control: Any, given: dict[str, Any], brief: bool = False) -> None:
         self.observe(state.global_step, given.get("model"), brief=brief, epoch=float(state.epoch or 0))
-        latest = {r["split"]: r for r in self.journal.records[-2:] if r["step"] == state.global_step}
+        latest = {
+            r["split"]: r
+            for r in self.journal.records[-3:]
+            if r["step"] == state.global_step and r["split"] in self.sources
+        }
         if not latest:
             return
         if self.bar is not None:
@@ -249,6 +282,13 @@ class Monitor(TrainerCallback):
             due = control.should_log
             self._handler.on_log(args, state, control, _for_loggers(latest))
             control.should_log = due  # the step's own loss has still to be logged
+
+
+def multiples(step: int, most: int, every: float) -> int:
+    """How often, after a step, a multiple of ``every`` or the last step is still to come."""
+    if step >= most:
+        return 0
+    return int(most // every - step // every) + (most % every != 0)
 
 
 def _grid(most: int) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from hypersphere.objectives import create_objective
-from hypersphere.objectives.base import Objective, within
+from hypersphere.objectives.base import Objective
+from hypersphere.objectives.files import map_names
+from hypersphere.objectives.registry import with_file
+from hypersphere.training.effects import EFFECT, NoEffectError, reads_labels
+from hypersphere.training.sizes import fill_sizes, sized
 
 
 def _no_switch(value: Any) -> Any:
@@ -18,24 +21,18 @@ def _no_switch(value: Any) -> Any:
     return value
 
 
-Integer = Annotated[int, BeforeValidator(_no_switch)]
-Number = Annotated[float, BeforeValidator(_no_switch)]
-Positive = Annotated[Number, Field(gt=0)]
-NotNegative = Annotated[Number, Field(ge=0)]
-Share = Annotated[Number, Field(ge=0, lt=1)]
-Count = Annotated[Integer, Field(ge=1)]
-Several = Annotated[Integer, Field(ge=2)]
-Whole = Annotated[Integer, Field(ge=0)]
-Passes = Annotated[Number, Field(gt=0, le=1e6)]
-Seed = Annotated[Integer, Field(ge=0, le=2**32 - 1)]  # numpy's random generator takes no larger one
-
-
-class NoEffectError(ValueError):
-    """A key that a recipe has no use for."""
-
-    def __init__(self, key: str, use: str) -> None:
-        super().__init__(f"{key} is for {use}; here it would have no effect")
-        self.key = key
+# Last in each type: before the range, it would hide the range from the schema, and so from the list of keys.
+_NUMBER = BeforeValidator(_no_switch)
+Positive = Annotated[float, Field(gt=0), _NUMBER]
+NotNegative = Annotated[float, Field(ge=0), _NUMBER]
+Share = Annotated[float, Field(ge=0, lt=1), _NUMBER]
+Fraction = Annotated[float, Field(ge=0, le=1), _NUMBER]
+Strength = Annotated[float, Field(ge=0, le=2), _NUMBER]
+Passes = Annotated[float, Field(gt=0, le=1e6), _NUMBER]
+Count = Annotated[int, Field(ge=1), _NUMBER]
+Several = Annotated[int, Field(ge=2), _NUMBER]
+Whole = Annotated[int, Field(ge=0), _NUMBER]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1), _NUMBER]  # numpy's random generator takes no larger one
 
 
 class Part(BaseModel):
@@ -48,91 +45,125 @@ class Data(Part):
     """What is trained on."""
 
     source: str = Field(description="a text file, an image set ('digits', a folder, an archive), or hf:dataset-id")
-    views: Literal["dropout", "pairs", "triples"] = Field("dropout", description="text: the sentence twice, or given")
-    columns: list[str] | None = Field(None, description="text: names of the columns that hold the texts")
-    size: Count | None = Field(None, description="images of many sizes: shorter side in pixels, then the middle")
+    views: Literal["dropout", "pairs", "triples"] = Field(
+        "dropout", description="the sentence twice under dropout, or the two or three texts of a row"
+    )
+    columns: list[str] | None = Field(None, description="names of the columns that hold the texts; null: the first")
+    size: Count | None = Field(
+        None, description="every picture becomes a square of this side: shorter side to it, then the middle"
+    )
     rows: Whole = Field(0, description="keep only the first rows; 0: all")
     held_out: Whole = Field(0, description="rows set aside to measure on, never trained on; 0, or at least 2")
-    labels: Annotated[Number, Field(ge=0, le=1)] = Field(1.0, description="share of images whose label is used")
-    noise: NotNegative = Field(0.05, description="three lines: standard deviation about the line")
+    labels: Fraction = Field(1.0, description="share of instances whose label is used")
+    noise: NotNegative = Field(0.05, description="standard deviation of the points about their line")
 
 
 class Encoder(Part):
     """What is trained."""
 
     name: str = Field(description="text: hub id or folder; images: small-cnn, resnet18, resnet50, mlp")
-    pooling: Literal["cls", "mean", "first-last"] | None = Field("cls", description="text; null: as the model has it")
-    max_length: Count = Field(32, description="text: tokens beyond it are cut off")
-    dropout: Share | None = Field(None, description="text: replaces the encoder's own; null: leave it")
-    stem: Literal["cifar", "imagenet"] = Field("cifar", description="ResNet's first layers")
-    weights: str | None = Field(None, description="images: folder or hub id to start from; null: random")
-    hidden: list[Count] = Field([64, 64], description="mlp: widths")
-    width: Count = Field(32, description="small-cnn: channels of the first layer")
-    norm: Literal["batch", "group"] = Field("batch", description="small-cnn: normalisation")
+    pooling: Literal["cls", "mean", "first-last"] | None = Field(
+        None,
+        description="how tokens become one embedding, in place of the modules after the transformer; null: a "
+        "SentenceTransformer keeps all its modules, a plain transformer gets cls",
+    )
+    max_length: Count | None = Field(
+        None, description="tokens beyond it are cut off; null: the SentenceTransformer's own, else 32"
+    )
+    dropout: Share | None = Field(None, description="replaces the encoder's own dropout; null: leave it")
+    stem: Literal["cifar", "imagenet"] = Field("cifar", description="first layers: for small images or for 224 pixels")
+    weights: str | None = Field(None, description="folder or hub id of weights to start from; null: random")
+    hidden: list[Count] = Field([64, 64], description="widths of the layers, the last one the embedding's")
+    width: Count = Field(32, description="channels of the first layer; the embedding has four times as many")
+    norm: Literal["batch", "group"] = Field(
+        "batch", description="normalisation over the batch, or each image by itself"
+    )
 
 
 class Augmentation(Part):
     """How two views of an image are made."""
 
-    name: Literal["simclr", "cloa", "shift", "none"] = "simclr"
-    strength: Annotated[Number, Field(ge=0, le=2)] = Field(0.5, description="simclr: strength of the colour changes")
-    size: Whole = Field(0, description="resize to this many pixels; 0: as they are")
+    name: Literal["simclr", "cloa", "shift", "none"] = Field(
+        "simclr", description="crops, flips and colours; mild crops and colours; small turns and shifts; none"
+    )
+    strength: Strength = Field(0.5, description="strength of the colour changes")
+    size: Whole = Field(0, description="side of the views in pixels; 0: that of the images")
 
 
 class Head(Part):
     """What stands on the encoder while it trains."""
 
-    kind: Literal["none", "linear-tanh", "simclr", "cloa", "cloa-cifar100", "mlp"] = "none"
-    hidden: list[Count] | None = Field(None, description="mlp: widths, ReLU between them")
+    kind: Literal["none", "linear-tanh", "simcse", "simclr", "mlp"] = Field(
+        "none",
+        description="none: the objective sees the encoder's own embedding; simcse: linear-tanh on a plain transformer, "
+        "none on a SentenceTransformer; SimCLR's; mlp: your widths",
+    )
+    hidden: list[Count] | None = Field(None, description="widths of its layers, ReLU between them")
     output: Count | None = Field(None, description="width of what comes out; null: as the kind has it")
-    keep: bool = Field(False, description="text, linear-tanh: the head stays in the saved model")
+    keep: bool = Field(False, description="a simcse or linear-tanh head stays in the saved model")
 
 
 class Optimizer(Part):
-    name: Literal["adamw", "sgd", "lars"] = "adamw"
-    lr: Positive = 3e-5
-    weight_decay: NotNegative = 0.0
-    momentum: Share = Field(0.9, description="sgd, lars")
-    max_grad_norm: NotNegative = Field(1.0, description="gradients are scaled down to it; 0: never")
+    """How the weights move."""
+
+    name: Literal["adamw", "sgd", "lars"] = Field("adamw", description="which optimiser")
+    lr: Positive = Field(3e-5, description="highest learning rate")
+    weight_decay: NotNegative = Field(0.0, description="decay of the weights, not of biases and norms")
+    momentum: Share = Field(0.9, description="share of the last step that is kept")
+    max_grad_norm: NotNegative = Field(1.0, description="longer gradients are scaled down to this length; 0: never")
 
 
 class Schedule(Part):
-    name: Literal["linear", "cosine", "constant"] = "linear"
+    """How the learning rate changes."""
+
+    name: Literal["linear", "cosine", "constant"] = Field("linear", description="how it falls to 0, or that it stays")
     warmup: Share = Field(0.0, description="share of the steps in which the rate rises from 0")
 
 
 class Batch(Part):
+    """How many instances meet in a step."""
+
     size: Several = Field(64, description="instances in a batch, over all processes")
-    chunk: Whole = Field(0, description="text: rows embedded at a time, of like length; 0: an eighth of the batch's")
+    chunk: Whole = Field(0, description="rows embedded at a time, of like length; 0: an eighth of the batch's")
     cache: bool = Field(False, description="gradient cache: keep one chunk's activations at a time")
 
 
 class Evaluation(Part):
     """What is measured on other data while training, and at the end."""
 
-    sts: str | None = Field(None, description="text: folder in SentEval's layout, or of STS-B alone")
+    sts: str | None = Field(None, description="folder in SentEval's layout, or of STS-B alone; null: no score")
     every: Count = Field(125, description="steps between evaluations")
     best: bool = Field(True, description="keep the weights that did best, not the last ones")
-    knn: bool = Field(True, description="images: k-nearest-neighbour accuracy of held-out images")
+    test: bool = Field(True, description="look at the test set at the end; false while settings are being chosen")
+    shots: Whole = Field(
+        0, description="neighbours are looked for among so many labelled images of each class, mean of 20 draws; 0: all"
+    )
+    knn: bool = Field(True, description="k-nearest-neighbour accuracy, where the images have labels")
 
 
 class Monitoring(Part):
+    """What is measured of the run itself."""
+
     every: Whole = Field(0, description="steps between measurements; 0: as 5 % of the time allows, four at least")
-    rows: Several = Field(256, description="rows measured, a batch at most")
+    rows: Several | None = Field(
+        None, description="held-out rows measured, in batches of the training's size; null: as 5 % of the time allows"
+    )
 
 
 class Checkpoints(Part):
-    every: Count = Field(500, description="steps between checkpoints")
+    """What a run that was interrupted continues from."""
+
+    every: Count = Field(500, description="steps between checkpoints; every run has at least four")
     keep: Several = Field(2, description="how many stay on the disk")
 
 
 class About(Part):
-    """What to expect, for `hypersphere recipes`."""
+    """What to expect, for `hypersphere recipes`; without effect on the run."""
 
-    summary: str = ""
+    summary: str = Field("", description="one line")
     source: str = Field("", description="paper and table")
-    hardware: str = ""
-    minutes: float | None = None
+    hardware: str = Field("", description="what it runs on")
+    minutes: float | None = Field(None, description="how long it takes there")
     expect: str = Field("", description="the number to see")
     measured: bool = Field(False, description="measured here; otherwise published and not run here")
 
@@ -140,25 +171,40 @@ class About(Part):
 class Recipe(Part):
     """One run: ``task`` says which world, the rest is the same for all."""
 
-    task: Literal["text", "image", "three-lines"]
+    task: Literal["text", "image", "three-lines"] = Field(
+        description="what is embedded: sentences, images, or the points of CLOA's synthetic world"
+    )
     data: Data
     encoder: Encoder
     augmentation: Augmentation = Augmentation()
     head: Head = Head()
-    objective: dict[str, Any] = Field({"name": "infonce"}, description="a name of `hypersphere objectives`, parameters")
+    objective: dict[str, Any] = Field(
+        {"name": "infonce"}, description="a name of `hypersphere objectives`, or mine.py:NAME"
+    )
     optimizer: Optimizer = Optimizer()
     schedule: Schedule = Schedule()
     batch: Batch = Batch()
     epochs: Passes | None = Field(None, description="passes over the data (or give steps)")
-    steps: Count | None = Field(None, description="optimiser steps (or give epochs)")
-    seed: Seed = 42
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
+    steps: Whole | None = Field(
+        None, description="optimiser steps (or give epochs); 0: the encoder is scored as it was given"
+    )
+    seed: Seed = Field(42, description="of weights, order, views and held-out rows")
+    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="of the encoder's arithmetic")
     evaluation: Evaluation = Evaluation()
     monitor: Monitoring = Monitoring()
     checkpoint: Checkpoints = Checkpoints()
-    loggers: list[Literal["tensorboard", "wandb", "mlflow"]] = ["tensorboard"]
+    loggers: list[Literal["tensorboard", "wandb", "mlflow"]] = Field(
+        ["tensorboard"], description="where measurements go beside metrics.jsonl, of those that are installed"
+    )
     output: str = Field("", description="the run's folder; default: runs/ and the recipe's name")
     about: About = About()
+
+    @field_validator("objective")
+    @classmethod
+    def _locate(cls, value: dict[str, Any]) -> dict[str, Any]:
+        """An objective of one's own goes by the absolute path of its file, which holds in every working directory."""
+        located: dict[str, Any] = map_names(value, with_file)
+        return located
 
     @model_validator(mode="after")
     def _fits_together(self) -> Recipe:
@@ -171,12 +217,14 @@ class Recipe(Part):
         if self.task == "three-lines" and self.data.rows % 3:
             raise ValueError(f"data.rows is {self.data.rows}: three lines of as many points each have a multiple of 3")
         self._refuse_what_has_no_effect()
-        if self.head.keep and (self.task != "text" or self.head.kind != "linear-tanh"):
+        if self.head.kind == "simcse" and self.task != "text":
+            raise ValueError("head.kind simcse is for text")
+        if self.head.keep and (self.task != "text" or self.head.kind not in ("simcse", "linear-tanh")):
             raise ValueError("head.keep is for a linear-tanh head on text; other heads are used in training only")
         if self.head.keep and (self.head.hidden or self.head.output):
             raise ValueError("a head that is kept is as wide as the encoder: leave out head.hidden and head.output")
         objective = self.create_objective()
-        if self.task == "text" and _reads_labels(objective):
+        if self.task == "text" and reads_labels(objective):
             raise ValueError(f"{objective.name} reads labels, and text has none")
         return self
 
@@ -190,57 +238,32 @@ class Recipe(Part):
             raise ValueError("three-lines has data.source=three-lines and encoder.name=mlp")
 
     def create_objective(self, *, gather: bool = False) -> Objective:
-        """The objective as its own checks allow it; ``gather``: negatives of all processes."""
-        given = dict(self.objective)
-        if "name" not in given:
+        """The objective as its own checks allow it; ``gather``: negatives of all processes.
+
+        Sizes that the run decides (see ``fitted``) are stood in for by the smallest possible ones."""
+        if "name" not in self.objective:
             raise ValueError("objective.name is missing: hypersphere objectives lists the names")
-        name = given.pop("name")
-        if "gather" in given:
+        if "gather" in self.objective:
             raise ValueError("objective.gather is always on: the negatives of all processes are shared")
-        found = create_objective(str(name), **given, gather=gather)
+        given = fill_sizes(self.objective)
+        found = create_objective(str(given.pop("name")), **given, gather=gather)
         if found.reduction == "none":
             raise ValueError("objective.reduction must be mean or sum: a run needs one number to make small")
         return found
 
-
-def _reads_labels(objective: Objective) -> bool:
-    return any(getattr(each, "labelled", False) or getattr(each, "name", "") == "cloa" for each in within(objective))
-
-
-def _scored(recipe: Recipe) -> bool:
-    """Whether there is a score while the run goes on."""
-    if recipe.task == "text":
-        return recipe.evaluation.sts is not None
-    return recipe.task == "image" and recipe.data.held_out > 0 and recipe.evaluation.knn
-
-
-class Use(NamedTuple):
-    """Where a key has an effect."""
-
-    words: str
-    holds: Callable[[Recipe], bool]
-
-
-_TEXT = Use("text", lambda recipe: recipe.task == "text")
-_IMAGE = Use("images", lambda recipe: recipe.task == "image")
-_RESNET = Use("ResNets", lambda recipe: recipe.task == "image" and recipe.encoder.name.startswith("resnet"))
-_CNN = Use("small-cnn", lambda recipe: recipe.task == "image" and recipe.encoder.name == "small-cnn")
-_SCORED = Use("runs with a score: text with evaluation.sts, images with data.held_out and evaluation.knn", _scored)
-EFFECT = {
-    **dict.fromkeys(("data.views", "data.columns", "encoder.pooling", "encoder.max_length", "encoder.dropout"), _TEXT),
-    **dict.fromkeys(("head.keep", "batch.chunk", "batch.cache", "evaluation.sts"), _TEXT),
-    **dict.fromkeys(("augmentation.name", "augmentation.size", "evaluation.knn"), _IMAGE),
-    **dict.fromkeys(("evaluation.every", "evaluation.best"), _SCORED),
-    "data.size": Use("images of many sizes", lambda r: r.task == "image" and r.data.source != "digits"),
-    **dict.fromkeys(("encoder.stem", "encoder.weights"), _RESNET),
-    **dict.fromkeys(("encoder.width", "encoder.norm"), _CNN),
-    "data.labels": Use(
-        "images and three-lines, with an objective that reads labels",
-        lambda recipe: recipe.task != "text" and _reads_labels(recipe.create_objective()),
-    ),
-    "data.noise": Use("three-lines", lambda recipe: recipe.task == "three-lines"),
-    "encoder.hidden": Use("mlp", lambda recipe: recipe.encoder.name == "mlp"),
-    "head.hidden": Use("an mlp head", lambda recipe: recipe.head.kind == "mlp"),
-    "augmentation.strength": Use("simclr views", lambda r: r.task == "image" and r.augmentation.name == "simclr"),
-    "optimizer.momentum": Use("sgd and lars", lambda recipe: recipe.optimizer.name != "adamw"),
-}  # fmt: skip
+    def fitted(self, num_classes: int, dim: int) -> Recipe:
+        """The recipe with the number of classes in the data and the width of what the objective sees, where its
+        objective needs them and does not give them. Those it gives must fit."""
+        objective = fill_sizes(self.objective, num_classes, dim)
+        for each in sized(objective):
+            if each["dim"] != dim:
+                raise ValueError(
+                    f"{each['name']}'s dim is {each['dim']}, but what the objective sees has {dim} dimensions: leave "
+                    "it out, and the run gives it"
+                )
+            if each["num_classes"] < num_classes:
+                raise ValueError(
+                    f"{each['name']}'s num_classes is {each['num_classes']}, but the data has {num_classes} classes: "
+                    "leave it out, and the run gives it"
+                )
+        return self.model_copy(update={"objective": objective})

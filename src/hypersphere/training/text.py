@@ -13,11 +13,13 @@ from torch import Tensor, nn
 from hypersphere.data.sts import load_sts_benchmark
 from hypersphere.data.text import Corpus, read_corpus
 from hypersphere.encoders.checkpoint import default_prompt
-from hypersphere.encoders.text import SentenceEncoder, create_text_encoder, describe, skipped_tokens
+from hypersphere.encoders.text import SentenceEncoder, skipped_tokens
+from hypersphere.evaluation.pairs import Remembered, pair_geometry
 from hypersphere.evaluation.sts import score_pairs
 from hypersphere.training.content import content_of_texts
+from hypersphere.training.given import open_encoder, score_as_given
 from hypersphere.training.recipe import Recipe
-from hypersphere.training.task import Scores, Task, arguments, held_out_rows, sample_rows, view_loss
+from hypersphere.training.task import Scores, Task, arguments, held_out_rows, measured_rows, sample_rows, view_loss
 from hypersphere.training.trainer import ObjectiveTraining
 from hypersphere.training.undisturbed import undisturbed
 
@@ -50,7 +52,13 @@ class Chunks:
     """
 
     def __init__(
-        self, tokenizer: Any, max_length: int, size: int, twice: bool, prompt: str = "", skipped: int | None = None
+        self,
+        tokenizer: Any,
+        max_length: int | None,
+        size: int,
+        twice: bool,
+        prompt: str = "",
+        skipped: int | None = None,
     ) -> None:
         self.tokenizer, self.max_length, self.size, self.twice = tokenizer, max_length, size, twice
         self.prompt = prompt
@@ -75,23 +83,19 @@ def prepare_text(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Ta
     """Everything a run on text needs."""
     corpus = read_corpus(recipe.data.source, recipe.data.views, columns=recipe.data.columns, rows=recipe.data.rows)
     kept, aside = held_out_rows(len(corpus), recipe)
-    encoder = create_text_encoder(
-        recipe.encoder.name,
-        pooling=recipe.encoder.pooling,
-        max_length=recipe.encoder.max_length,
-        dropout=recipe.encoder.dropout,
-        head=recipe.head.keep,
-    )
+    as_written = recipe
+    encoder, recipe = open_encoder(as_written, say)
     encoder.cached = recipe.batch.cache
     prompt = default_prompt(encoder) or ""
     _check_room(encoder, recipe, prompt)
     width = int(encoder.get_embedding_dimension() or 0)
-    say(f"Encoder in use after training: {describe(encoder)}.")
     if prompt:
         say(f"Prompt: {prompt!r} stands before every text, as the encoder has it.")
     say(f"Head: {_head_in_words(recipe)}.")
     say(f"Data: {corpus.name}, {len(kept)} instances, views by {recipe.data.views}"
         + (f", {corpus.empty} empty lines left out" if corpus.empty else "") + ".")  # fmt: skip
+    if recipe.evaluation.sts is None:
+        say("Without evaluation.sts the run cannot tell whether it makes the model better or worse.")
     views = 3 if recipe.data.views == "triples" else 2
     chunk = recipe.batch.chunk or max(FEWEST, views * recipe.batch.size // PARTS)
     collate = Chunks(
@@ -109,15 +113,19 @@ def prepare_text(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Ta
     trainer.recipe = recipe
     if recipe.data.views == "dropout":
         _refuse_equal_views(trainer, collate([training[row] for row in range(min(4, len(training)))]))
-    score, final = _scores(recipe, encoder)
+    score, geometry, final, given = _scores(as_written, encoder)
     return Task(
         trainer=trainer,
         views=views,
         width=width,
         sample=collate([corpus[row] for row in sample_rows(kept, recipe)]),
-        held_out=collate([corpus[row] for row in sample_rows(aside, recipe)]) if aside else None,
+        held_out=[
+            collate([corpus[row] for row in rows]) for rows in measured_rows(aside, recipe, trainer.args.max_steps, say)
+        ],
         score=score,
+        geometry=geometry,
         final=final,
+        given=given,
         key="stsb_dev",
         save=lambda target: _save(encoder, target),
         content=content_of_texts(corpus.columns),
@@ -127,7 +135,7 @@ def prepare_text(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Ta
 def _check_room(encoder: SentenceEncoder, recipe: Recipe, prompt: str) -> None:
     """Refuses a length at which every text is the same."""
     taken, most = len(encoder.tokenizer(prompt)["input_ids"]), recipe.encoder.max_length
-    if most <= taken:
+    if most is not None and most <= taken:
         what = "the prompt and the special tokens" if prompt else "the special tokens"
         raise ValueError(f"encoder.max_length is {most}: {what} take {taken}, which leaves no room for a text")
 
@@ -159,10 +167,11 @@ class Rows(torch.utils.data.Dataset[dict[str, Any]]):
         return self.corpus[self.rows[place]]
 
 
-def _scores(recipe: Recipe, encoder: SentenceEncoder) -> tuple[Any, Any]:
-    """STS-B: dev while training, test at the end; Spearman × 100 of cosines."""
+def _scores(recipe: Recipe, encoder: SentenceEncoder) -> tuple[Any, Any, Any, Any]:
+    """STS-B: dev while training, its geometry, test at the end, both of the model as given; Spearman × 100 of
+    cosines."""
     if recipe.evaluation.sts is None:
-        return None, None
+        return None, None, None, None
     where = recipe.evaluation.sts
     dev = load_sts_benchmark(where, "dev")
     test = None if Path(where).is_file() else load_sts_benchmark(where, "test")  # a file of one's own has no other part
@@ -170,13 +179,23 @@ def _scores(recipe: Recipe, encoder: SentenceEncoder) -> tuple[Any, Any]:
     def encode(sentences: list[str]) -> Any:
         return encoder.encode(sentences, batch_size=128, convert_to_numpy=True, show_progress_bar=False)
 
+    embedded = Remembered(encode)
+
     def score() -> Scores:
-        return {"stsb_dev": 100 * score_pairs(encode, dev)}
+        embedded.forget()  # the weights have changed
+        return {"stsb_dev": 100 * score_pairs(embedded, dev)}
+
+    def geometry() -> Scores:
+        return pair_geometry(embedded, dev, recipe.batch.size)
 
     def final() -> Scores:
         return score() if test is None else score() | {"stsb_test": 100 * score_pairs(encode, test)}
 
-    return score, final
+    def given() -> Scores:
+        parts = {"stsb_dev": dev} if test is None else {"stsb_dev": dev, "stsb_test": test}
+        return dict(zip(parts, score_as_given(recipe, list(parts.values())), strict=True))
+
+    return score, geometry, final, given
 
 
 def _save(encoder: SentenceEncoder, target: Path) -> None:

@@ -176,6 +176,8 @@ class ObjectiveTraining(_Base):
                 dist.barrier()  # every process has written its random state
             if self.args.should_save:
                 checkpoints.seal(folder)
+            if dist.is_available() and dist.is_initialized():
+                dist.barrier()  # no process ends the run before the seal is there
         except (OSError, RuntimeError, SafetensorError) as error:
             if self.args.world_size > 1:
                 raise  # the others wait for this one

@@ -121,9 +121,9 @@ def judge(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> lis
     >>> [verdict.name for verdict in judge([healthy, {**point, "step": 20}, {**point, "step": 30}])]
     ['over-fusion']
     """
-    if not history:
-        return []
     run = History(history)
+    if not run.training and not run.held_out:  # nothing but scores
+        return []
     found = [verdict for check in CHECKS if (verdict := check(run, thresholds)) is not None]
     if any(verdict.name == "over-fusion" for verdict in found):  # the others then say the same in other words
         found = [verdict for verdict in found if verdict.name in ("over-fusion", "exploding norms")]

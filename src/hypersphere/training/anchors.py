@@ -1,0 +1,160 @@
+"""What the anchors of a batch have of their pairs and of the objective, and how batches are put together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hypersphere.anatomy import dissect
+from hypersphere.anatomy.anatomy import DISSIPATED
+from hypersphere.diagnostics.measures import chordal
+from hypersphere.geometry import angle, unit
+from hypersphere.objectives.base import FeatureObjective
+
+LEMMA_STEP = 0.1  # the step λ for which Lemma 1 is checked
+ANATOMY = ("dissipation", "with_gradient", "hardest_weight", "ratio", "lemma1")
+_SOME_ANCHORS = 8  # a loss that is not a function of similarities is evaluated once more for each of these
+
+
+class Moments(NamedTuple):
+    """How many numbers, their mean, and their mean squared deviation from it."""
+
+    size: int
+    mean: float
+    variance: float
+
+    @classmethod
+    def of(cls, values: Tensor) -> Moments:
+        values = values.double()
+        return cls(values.numel(), values.mean().item(), values.var(correction=0).item())
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Cosines, angles and gaps of the cross-view pairs of a batch; tensors have one entry for each anchor."""
+
+    positive: Tensor
+    positive_angle: Tensor
+    negative: Moments
+    negative_absolute: Moments
+    negative_angle: Moments
+    gap: Tensor
+    hardest_gap: Tensor
+
+    @classmethod
+    def of(cls, z1: Tensor, z2: Tensor) -> Geometry:
+        one, other = unit(z1), unit(z2)
+        cosine = one @ other.T
+        size = len(cosine)
+        own = torch.eye(size, dtype=torch.bool)
+        positive, negative = cosine.diagonal(), cosine[~own].view(size, size - 1)
+        distance = (2 - 2 * chordal(one, other)).clamp_min(0).sqrt()
+        return cls(
+            positive,
+            2 * torch.atan2((one - other).norm(dim=1), (one + other).norm(dim=1)),  # exact at small angles too
+            Moments.of(negative),
+            Moments.of(negative.abs()),
+            Moments.of(angle(negative)),
+            distance[~own].view(size, size - 1).mean(dim=1) - distance.diagonal(),
+            positive - negative.amax(dim=1),
+        )
+
+
+def pool(batches: Sequence[Geometry]) -> dict[str, float]:
+    """The numbers of all batches: every anchor counts once among anchors, every pair once among pairs."""
+    positive = torch.cat([each.positive for each in batches])
+    found = {"positive_absolute": positive.abs().mean().item()}
+    for name, moments in (
+        ("positive", Moments.of(positive)),
+        ("negative", _merged([each.negative for each in batches])),
+    ):
+        found[f"{name}_cosine"], found[f"{name}_spread"] = moments.mean, math.sqrt(moments.variance)
+    for name, moments in (
+        ("positive_angle", Moments.of(torch.cat([each.positive_angle for each in batches]))),
+        ("negative_angle", _merged([each.negative_angle for each in batches])),
+    ):
+        found[name], found[f"{name}_spread"] = moments.mean, math.sqrt(moments.variance)
+    found["negative_absolute"] = _merged([each.negative_absolute for each in batches]).mean
+    for name in ("gap", "hardest_gap"):
+        values = torch.cat([getattr(each, name) for each in batches])
+        found[name] = values.mean().item()
+        for percent in (10, 50, 90):
+            found[f"{name}_{percent}"] = torch.quantile(values, percent / 100).item()
+    return found
+
+
+def _merged(parts: Sequence[Moments]) -> Moments:
+    size = sum(part.size for part in parts)
+    mean = sum(part.size * part.mean for part in parts) / size
+    spread = sum(part.size * (part.variance + (part.mean - mean) ** 2) for part in parts)
+    return Moments(size, mean, spread / size)
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """What the objective does to the anchors of a batch, one entry each; NaN where it has no meaning."""
+
+    features: bool  # the objective compares features
+    dissipation: Tensor
+    moving: Tensor  # whether any gradient reaches it
+    hardest_share: Tensor
+    ratio: Tensor
+    lemma1: Tensor
+
+    @classmethod
+    def of(
+        cls, objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor | None, reasons: dict[str, str]
+    ) -> Anchors | None:
+        """None, and a reason, if the objective cannot be taken apart."""
+        if getattr(objective, "name", "") == "cloa":
+            objective = getattr(objective, "base", objective)
+            reasons["anatomy"] = (
+                "of the base: the pull towards the anchors of the classes is not a matter of similarities"
+            )
+        features = isinstance(objective, FeatureObjective)
+        try:
+            anatomy = dissect(objective, z1, z2, labels, most_anchors=1 if features else _SOME_ANCHORS)
+        except (RuntimeError, ValueError) as problem:
+            reasons["anatomy"] = f"the objective cannot be taken apart: {problem}"
+            return None
+        lemma1 = anatomy.lemma1(LEMMA_STEP)
+        return cls(features, anatomy.dissipation, anatomy.moving, anatomy.hardest_share, anatomy.ratio, lemma1)
+
+
+def of_the_anchors(batches: Sequence[Anchors], reasons: dict[str, str]) -> dict[str, float]:
+    """Dissipation, weight, ratio and Lemma 1 over the anchors of all batches; what has no meaning is left out and a
+    reason given."""
+    if not batches:
+        return {}
+    dissipation, moving, share, ratio, lemma1 = (
+        torch.cat([getattr(each, name) for each in batches])
+        for name in ("dissipation", "moving", "hardest_share", "ratio", "lemma1")
+    )
+    found: dict[str, float] = {}
+    dissipation = dissipation[dissipation.isfinite()]
+    if batches[0].features:
+        reasons["dissipation"] = "the objective compares features: no anchor has a gate of its own"
+    elif len(dissipation) == 0:
+        reasons["dissipation"] = "no negative has any coefficient"
+    elif dissipation.min() < -1e-6 or dissipation.max() > 1 + 1e-6:
+        reasons["dissipation"] = "not between 0 and 1: the positive does not merely close a gate here"
+    else:
+        found["dissipation"] = dissipation.mean().item()
+    open_gates = dissipation >= DISSIPATED if "dissipation" in found else moving
+    found["with_gradient"] = open_gates.double().mean().item()
+    if not moving.any():
+        reasons["hardest_weight"] = reasons["ratio"] = reasons["lemma1"] = "no anchor receives any gradient"
+        return found
+    weighed = share[moving & share.isfinite()]
+    if len(weighed):
+        found["hardest_weight"] = weighed.mean().item()
+    chosen = moving & ratio.isfinite()
+    if chosen.any():
+        found["ratio"] = ratio[chosen].median().item()
+        found["lemma1"] = lemma1[chosen].double().mean().item()
+    return found

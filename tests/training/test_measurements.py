@@ -1,0 +1,228 @@
+"""What the monitor measures, against plain loops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import hypersphere as hs
+from hypersphere.training.monitor import Monitor, measure, measure_batches
+
+
+def views(rows: int = 12, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, dim, generator=generator)
+    return 3 * x, x + 0.4 * torch.randn(rows, dim, generator=generator)
+
+
+def test_geometry_equals_plain_loops() -> None:
+    z1, z2 = views()
+    found = measure(hs.create_objective("infonce"), z1, z2)
+    h, other = ([row / np.linalg.norm(row) for row in z.double().numpy()] for z in (z1, z2))
+    size = len(h)
+    positive = [float(h[i] @ other[i]) for i in range(size)]
+    negative = [float(h[i] @ other[j]) for i in range(size) for j in range(size) if i != j]
+    gaps, hardest = [], []
+    for i in range(size):
+        far = [float(np.linalg.norm(h[i] - other[j])) for j in range(size) if j != i]
+        gaps.append(sum(far) / len(far) - float(np.linalg.norm(h[i] - other[i])))
+        hardest.append(positive[i] - max(float(h[i] @ other[j]) for j in range(size) if j != i))
+    expected = {
+        "positive_cosine": np.mean(positive),
+        "positive_spread": np.std(positive),
+        "negative_cosine": np.mean(negative),
+        "negative_spread": np.std(negative),
+        "negative_absolute": np.mean(np.abs(negative)),
+        "gap": np.mean(gaps),
+        "gap_10": np.quantile(gaps, 0.1),
+        "gap_90": np.quantile(gaps, 0.9),
+        "hardest_gap": np.mean(hardest),
+        "hardest_gap_50": np.quantile(hardest, 0.5),
+        "infonce": np.mean(
+            [math.log(sum(math.exp(h[i] @ o / 0.05) for o in other)) - h[i] @ other[i] / 0.05 for i in range(size)]
+        ),
+        "embedding_norm": np.mean([np.linalg.norm(row) for row in z1.numpy()]),
+    }
+    for name, value in expected.items():
+        assert getattr(found, name) == pytest.approx(value, abs=2e-5), name
+
+
+def test_angles_equal_plain_loops() -> None:
+    z1, z2 = views()
+    found = measure(hs.create_objective("infonce"), z1, z2)
+    h, other = ([row / np.linalg.norm(row) for row in z.double().numpy()] for z in (z1, z2))
+    angles = {(i, j): math.acos(h[i] @ other[j]) for i in range(len(h)) for j in range(len(h))}
+    positive = [value for (i, j), value in angles.items() if i == j]
+    negative = [value for (i, j), value in angles.items() if i != j]
+    for name, values in (("positive", positive), ("negative", negative)):
+        assert getattr(found, f"{name}_angle") == pytest.approx(np.mean(values), abs=1e-5)
+        assert getattr(found, f"{name}_angle_spread") == pytest.approx(np.std(values), abs=1e-5)
+    turn = 1e-5  # whose cosine is 1 in float32
+    plane = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    turned = torch.tensor([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
+    close = measure(hs.create_objective("infonce"), plane, turned)
+    assert close.positive_angle == pytest.approx(turn, rel=1e-3)
+
+
+def test_of_several_batches_every_anchor_and_every_pair_counts_once() -> None:
+    """A batch of 12, one of 12 and one of 5, against loops over all anchors and all pairs."""
+    z1, z2 = views(29)
+    z1[24:] += 2.0  # the short batch is another one: a mean of means would show
+    parts = [slice(0, 12), slice(12, 24), slice(24, 29)]
+    objective = hs.create_objective("infonce", temperature=0.1)
+    found = measure_batches(objective, [(z1[part], z2[part], None) for part in parts])
+    losses, infonce, gates, gaps, negatives, angles, energies, aligned = ([] for _ in range(8))
+    for part in parts:
+        h, other = (nn.functional.normalize(z[part].double(), dim=1) for z in (z1, z2))
+        for i in range(len(h)):
+            row = [float(h[i] @ each) for each in other]
+            losses.append(math.log(sum(math.exp(each / 0.1) for each in row)) - row[i] / 0.1)
+            infonce.append(math.log(sum(math.exp(each / 0.05) for each in row)) - row[i] / 0.05)
+            gates.append(1 - math.exp(row[i] / 0.1) / sum(math.exp(each / 0.1) for each in row))
+            gaps.append(row[i] - max(each for j, each in enumerate(row) if j != i))
+            negatives += [each for j, each in enumerate(row) if j != i]
+            aligned.append(2 - 2 * row[i])
+        for z in (h, other):
+            pairs = [float((z[i] - z[j]) @ (z[i] - z[j])) for i in range(len(z)) for j in range(i)]
+            energies.append([math.exp(-2 * each) for each in pairs])
+    angles = [math.acos(each) for each in negatives]
+    views_of = [[each for part in energies[side::2] for each in part] for side in (0, 1)]
+    expected = {
+        "rows": 29,
+        "objective": np.mean(losses),
+        "infonce": np.mean(infonce),
+        "alignment": np.mean(aligned),
+        "uniformity": np.mean([math.log(np.mean(each)) for each in views_of]),
+        "dissipation": np.mean(gates),
+        "with_gradient": np.mean([each >= 0.01 for each in gates]),
+        "hardest_gap": np.mean(gaps),
+        "hardest_gap_50": np.quantile(gaps, 0.5),
+        "negative_cosine": np.mean(negatives),
+        "negative_spread": np.std(negatives),
+        "negative_absolute": np.mean(np.abs(negatives)),
+        "negative_angle": np.mean(angles),
+        "negative_angle_spread": np.std(angles),
+    }
+    for name, value in expected.items():
+        assert getattr(found, name) == pytest.approx(value, abs=2e-5), name
+    by_hand = [measure(objective, z1[part], z2[part]) for part in parts]
+    assert abs(found.infonce - np.mean([each.infonce for each in by_hand])) > 0.01  # not the mean of the batches' means
+    whole = np.linalg.svd(nn.functional.normalize(z1, dim=1).numpy(), compute_uv=False)
+    share = whole / whole.sum()
+    assert found.effective_rank == pytest.approx(math.exp(-(share * np.log(share)).sum()), rel=1e-4)
+
+
+def test_a_sum_over_anchors_is_that_of_a_whole_batch() -> None:
+    z1, z2 = views(20)
+    parts = [slice(0, 8), slice(8, 16), slice(16, 20)]
+    batches = [(z1[part], z2[part], None) for part in parts]
+    summed = measure_batches(hs.create_objective("infonce", reduction="sum"), batches)
+    assert summed.objective == pytest.approx(8 * measure_batches(hs.create_objective("infonce"), batches).objective)
+
+
+def test_the_share_with_gradient_counts_open_gates() -> None:
+    z1, z2 = views(40)
+    h, other = (nn.functional.normalize(z, dim=1) for z in (z1, z2))
+    cosine = h @ other.T
+    inside = cosine.diagonal() - (cosine - 9 * torch.eye(40)).amax(dim=1) < 0.23
+    found = measure(hs.create_objective("mpt", margin=0.23), z1, z2)
+    assert 0 < inside.float().mean() < 1
+    assert found.with_gradient == pytest.approx(inside.float().mean().item())
+    assert found.dissipation == pytest.approx(found.with_gradient)
+    assert found.hardest_weight == 1.0
+    assert found.ratio == pytest.approx(1.0)
+
+
+def test_infonce_dissipates_by_its_own_probability() -> None:
+    z1, z2 = views(40)
+    cosine = nn.functional.normalize(z1, dim=1) @ nn.functional.normalize(z2, dim=1).T
+    missing = 1 - torch.softmax(cosine / 0.05, dim=1).diagonal()
+    found = measure(hs.create_objective("infonce"), z1, z2)
+    assert found.dissipation == pytest.approx(missing.mean().item(), abs=1e-5)
+    assert found.with_gradient == pytest.approx((missing >= 0.01).float().mean().item())
+
+
+def test_only_the_first_rows_are_measured() -> None:
+    z1, z2 = views(30)
+    objective = hs.create_objective("infonce")
+    assert measure(objective, z1, z2, rows=10) == measure(objective, z1[:10], z2[:10])
+    assert measure(objective, z1, z2, rows=10).rows == 10
+
+
+@pytest.mark.parametrize("name", hs.list_objectives())
+def test_every_objective_is_measured(name: str) -> None:
+    z1, z2 = views(16, 8)
+    objective = hs.create_objective(name, **({"num_classes": 3, "dim": 8} if name == "cloa" else {}))
+    found = measure(objective, z1, z2, labels=torch.arange(16) % 3, gradient_norm=2.5)
+    numbers = found.to_dict()
+    for missing in [key for key, value in numbers.items() if math.isnan(value)]:
+        assert missing in found.reasons, f"{missing} is NaN without a reason"
+    assert numbers["gradient_norm"] == 2.5
+    assert 0 <= numbers["with_gradient"] <= 1
+
+
+def test_what_has_no_meaning_has_a_reason() -> None:
+    z1, z2 = views(16, 8)
+    found = measure(hs.create_objective("vicreg"), z1, z2)
+    assert math.isnan(found.dissipation)
+    assert "features" in found.reasons["dissipation"]
+
+
+def test_a_foreign_loss_is_measured_too() -> None:
+    z1, z2 = views(16, 8)
+
+    def theirs(a: Tensor, b: Tensor) -> Tensor:
+        a, b = nn.functional.normalize(a, dim=1), nn.functional.normalize(b, dim=1)
+        return nn.functional.cross_entropy(a @ b.T / 0.5, torch.arange(len(a)))
+
+    ours = measure(hs.create_objective("infonce", temperature=0.5), z1, z2)
+    found = measure(theirs, z1, z2)
+    assert found.objective == pytest.approx(ours.objective, abs=1e-6)
+
+
+class SquaredHinge(hs.PairwiseObjective):
+    """Its push grows without end as the positive goes away: it has no limit at −∞."""
+
+    negatives = "cross"
+    margin: float = 0.9
+
+    def per_anchor(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> Tensor:
+        return (mask * nn.functional.relu(self.margin - positive.unsqueeze(1) + negatives) ** 2).sum(dim=1)
+
+
+def test_a_loss_dissipates_alike_as_an_objective_and_as_a_plain_function() -> None:
+    """At a convention of its own, the objective would have stopped where the function goes on."""
+
+    def hinge(a: Tensor, b: Tensor) -> Tensor:
+        cosine = nn.functional.normalize(a, dim=1) @ nn.functional.normalize(b, dim=1).T
+        open_gates = nn.functional.relu(0.9 - cosine.diagonal().unsqueeze(1) + cosine) ** 2
+        return (open_gates * (1 - torch.eye(len(a)))).sum(dim=1).mean()
+
+    z1, z2 = views(8)
+    ours, theirs = measure(SquaredHinge(margin=0.9), z1, z2), measure(hinge, z1, z2)
+    assert ours.objective == pytest.approx(theirs.objective, rel=1e-5)
+    assert ours.dissipation == pytest.approx(theirs.dissipation, rel=1e-3) and 0.01 < ours.dissipation < 0.99
+    assert ours.with_gradient == theirs.with_gradient > 0.5
+
+
+def test_objectives_that_gather_are_measured_alone_and_left_as_they_are() -> None:
+    objective = hs.create_objective("infonce", gather=True, learnable=True)
+    before = {name: value.clone() for name, value in objective.state_dict().items()}
+    measure(objective, *views())
+    assert objective.gather is True
+    assert all(torch.equal(before[name], value) for name, value in objective.state_dict().items())
+    assert all(parameter.grad is None for parameter in objective.parameters())
+
+
+def test_wrong_input_is_refused_in_one_sentence() -> None:
+    z1, z2 = views()
+    with pytest.raises(ValueError, match="two views of one shape"):
+        measure(hs.create_objective("infonce"), z1, z2[:5])
+    with pytest.raises(ValueError, match="every is a number of steps"):
+        Monitor(hs.create_objective("infonce"), every=-1)
+    with pytest.raises(ValueError, match="budget is a share"):
+        Monitor(hs.create_objective("infonce"), budget=0)
