@@ -1,0 +1,179 @@
+"""Cells: the runs a study consists of, each with an id that is the hash of its resolved recipe."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+from hypersphere.objectives.files import fingerprints
+from hypersphere.objectives.settings import Range
+from hypersphere.studies.compare.scores import metric_of
+from hypersphere.studies.compare.study import Study, digest, label_of, with_settings
+from hypersphere.training.folder import resolved
+from hypersphere.training.reading import read_recipe
+from hypersphere.training.recipe import Recipe
+
+Stage = Literal["untrained", "tuning", "test", "grid"]
+UNTRAINED = "untrained"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study."""
+
+    id: str
+    stage: Stage
+    objective: str  # its label; "untrained" for the encoder as it was given
+    trial: int  # which setting; the first is the default
+    seed: int
+    settings: dict[str, Any]  # recipe key → value, what was tuned or crossed
+    recipe: Recipe
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{key.removeprefix('objective.')} {shown(value)}" for key, value in self.settings.items())
+        return f"{self.objective}, seed {self.seed}" + (f" ({settings})" if settings else "")
+
+
+def shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+class Plan:
+    """All cells of a study. Those of the test stage exist once the settings are chosen."""
+
+    def __init__(self, study: Study, sources: Mapping[str, str] | None = None) -> None:
+        self.study = study
+        self._tests: dict[tuple[str, int], list[Cell]] = {}
+        self.sources = dict(sources or {})  # of objectives that are classes of this process: name → hash
+        self.spaces: dict[str, dict[str, Range]] = {label_of(each): study.space(each) for each in study.objectives}
+        recipes = [study.base(each) for each in study.objectives]
+        self.metric = metric_of(recipes[0], study.metric)
+        self.first_seed = recipes[0].seed
+
+    @property
+    def test_seeds(self) -> range:
+        """Fresh seeds: none of them has been used for tuning."""
+        return range(self.first_seed + 1, self.first_seed + 1 + self.study.seeds)
+
+    @cached_property
+    def untrained(self) -> list[Cell]:
+        """The encoder as it was given, with each seed's weights and split."""
+        objective = self.study.objectives[0]
+        return [self._cell("untrained", objective, 0, seed, {"steps": 0}) for seed in self.test_seeds]
+
+    @cached_property
+    def tuning(self) -> list[Cell]:
+        """Every setting of every objective once, all first trials first."""
+        if self.study.grid:
+            return []
+        return [
+            self._cell("tuning", objective, trial, self.first_seed, settings)
+            for trial in range(self.study.trials)
+            for objective in self.study.objectives
+            for settings in [self.settings(objective, trial)]
+            if trial == 0 or settings  # nothing to tune: one run is all there is
+        ]
+
+    def settings(self, objective: Mapping[str, Any], trial: int) -> dict[str, float]:
+        """The settings of a trial: the first has the defaults, the others spread evenly over the ranges."""
+        space = self.spaces[label_of(objective)]
+        if trial == 0 or not space:
+            return {}
+        point = evenly_spread(trial, len(space))
+        return {key: float(f"{span.at(share):.4g}") for (key, span), share in zip(space.items(), point, strict=True)}
+
+    def test(self, objective: Mapping[str, Any], chosen: Cell) -> list[Cell]:
+        """The chosen setting with fresh seeds; only these runs see the test set."""
+        known = (chosen.objective, chosen.trial)
+        if known not in self._tests:  # asked for again and again while a study runs
+            self._tests[known] = [
+                self._cell("test", objective, chosen.trial, seed, chosen.settings) for seed in self.test_seeds
+            ]
+        return self._tests[known]
+
+    @cached_property
+    def grid(self) -> list[Cell]:
+        """Every point of the grid, for every objective and seed."""
+        points = [
+            dict(zip(self.study.grid, values, strict=True)) for values in itertools.product(*self.study.grid.values())
+        ]
+        return [
+            self._cell("grid", objective, number, seed, point)
+            for seed in self.test_seeds
+            for number, point in enumerate(points)
+            for objective in self.study.objectives
+        ] if self.study.grid else []  # fmt: skip
+
+    @cached_property
+    def begin(self) -> list[Cell]:
+        """The cells that can run at once."""
+        return [*self.untrained, *self.tuning, *self.grid]
+
+    def count(self) -> int:
+        """Runs in all, those of the test stage included."""
+        return len(self.begin) + (0 if self.study.grid else len(self.study.objectives) * self.study.seeds)
+
+    def seconds(self) -> float | None:
+        """Estimated time of all runs one after another, from the minutes the recipe names; None if it names none."""
+        recipe = self.study.base(self.study.objectives[0])
+        if recipe.about.minutes is None:
+            return None
+        trained = self.count() - len(self.untrained)
+        original = shipped_steps(self.study.recipe)
+        share = 1.0 if not original or not recipe.steps else recipe.steps / original
+        return 60 * recipe.about.minutes * share * trained
+
+    def _cell(
+        self, stage: Stage, objective: Mapping[str, Any], trial: int, seed: int, settings: Mapping[str, Any]
+    ) -> Cell:
+        words = [f"{key}={json.dumps(value)}" for key, value in settings.items() if not key.startswith("objective.")]
+        words += [f"seed={seed}", f"evaluation.test={json.dumps(stage != 'tuning')}", "loggers=[]"]
+        full = with_settings(objective, settings, self.study.base(objective))
+        recipe = self.study.base(full, words)
+        label = UNTRAINED if stage == UNTRAINED else label_of(objective)
+        source = self.sources.get(str(objective["name"]), "")
+        return Cell(cell_id(recipe, source), stage, label, trial, seed, dict(settings), recipe)
+
+
+def cell_id(recipe: Recipe, source: str = "") -> str:
+    """The hash of everything that decides what a run gives; ``source``: of an objective that is in no file."""
+    tree = {key: value for key, value in resolved(recipe).items() if key not in ("output", "about", "loggers")}
+    tree["files"] = [*sorted(fingerprints(recipe.objective).values()), source]  # of an objective of one's own
+    if recipe.steps == 0:
+        del tree["objective"], tree["files"]  # an encoder as it was given is the same for all of them
+    return digest(tree)
+
+
+def evenly_spread(place: int, dimensions: int) -> list[float]:
+    """A point of a sequence that fills the unit cube evenly and goes on for ever (Roberts' R-sequence).
+
+    Each objective meets the same points, so none has a luckier draw, and more trials only add points.
+
+    >>> [round(evenly_spread(k, 1)[0], 3) for k in (1, 2, 3)]
+    [0.118, 0.736, 0.354]
+    """
+    ratio = _generalised_golden_ratio(dimensions)
+    return [(0.5 + place * ratio ** -(axis + 1)) % 1 for axis in range(dimensions)]
+
+
+@lru_cache
+def _generalised_golden_ratio(dimensions: int) -> float:
+    """The positive root of x^(d+1) = x + 1."""
+    x = 2.0
+    for _ in range(64):
+        x = (1 + x) ** (1 / (dimensions + 1))
+    return x
+
+
+def shipped_steps(source: str) -> int | None:
+    """The steps for which a recipe names its minutes."""
+    return read_recipe(source).steps
+
+
+def unique(cells: Iterable[Cell]) -> list[Cell]:
+    """Cells without those that stand twice, in their order."""
+    return list({cell.id: cell for cell in cells}.values())

@@ -1,0 +1,185 @@
+"""A cell in a process of its own: a crash, a leak or a lack of memory costs one row, with its reason."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+from hypersphere.documents import read_json
+from hypersphere.objectives import register
+from hypersphere.report import write_whole
+from hypersphere.training.recipe import Recipe
+
+PRELOADED = {
+    "image": [
+        "hypersphere.training.images",
+        "hypersphere.training.watching",
+        "kornia.augmentation",
+        "sklearn.datasets",
+    ],
+    "text": ["hypersphere.training.text", "hypersphere.training.watching", "hypersphere.evaluation.sentences"],
+}
+KILLED = 9
+_context: Any = None
+
+
+@dataclass
+class Running:
+    """A cell that is being trained."""
+
+    trial: int  # optuna's id
+    cell: str
+    folder: Path
+    process: Any
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def alive(self) -> bool:
+        return bool(self.process.is_alive())
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def stop(self) -> None:
+        """Asks it to save and stop."""
+        if self.alive:
+            os.kill(self.process.pid, signal.SIGTERM)
+
+    def reason(self) -> str:
+        """Why it failed, in a sentence."""
+        code = self.process.exitcode
+        said = _read(self.folder.with_suffix(".json")).get("failure")
+        if said:
+            return str(said)
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name
+            return f"the process was ended by {name}" + (" (out of memory?)" if -code == KILLED else "")
+        return f"the process ended with exit code {code}"
+
+
+def start(trial: int, cell: str, recipe: Recipe, folder: Path, threads: int, objective: Any = None) -> Running:
+    """Trains a recipe in ``folder`` with so many threads; ``objective``: a class that only this process has."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    payload = None
+    if objective is not None:
+        import cloudpickle
+
+        payload = cloudpickle.dumps((objective.name, objective))
+    process = _spawning(recipe.task).Process(
+        target=_work, args=(recipe.model_dump_json(), str(folder), threads, payload), name=f"cell {cell}"
+    )
+    process.start()
+    return Running(trial, cell, folder, process)
+
+
+def result_of(folder: Path) -> dict[str, Any] | None:
+    """What a finished run gave: scores, curve, cost, and what the monitor measured; None if it has not finished."""
+    from hypersphere.training.journal import read_journal
+    from hypersphere.training.verdicts import judge
+
+    results = _read(folder / "results.json")
+    if not results:
+        return None
+    records = read_journal(folder / "metrics.jsonl") if (folder / "metrics.jsonl").is_file() else []
+    split = "held_out" if any(each["split"] == "held_out" for each in records) else "training"
+    seen = [each for each in records if each["split"] == split]
+    return {
+        "scores": results["scores"],
+        "history": results["history"],
+        "best_step": results["best_step"],
+        "steps": results["steps"],
+        "seconds": results["seconds"],
+        "memory": _read(folder.with_suffix(".json")).get("memory"),
+        "verdicts": [[verdict.name, str(verdict)] for verdict in judge(records)],
+        "measured": [{key: each[key] for key in MEASURED if key in each} for each in seen],
+    }
+
+
+MEASURED = (
+    "step", "alignment", "uniformity", "gap", "effective_rank", "dissipation", "with_gradient", "hardest_share",
+    "ratio", "objective", "infonce",
+)  # fmt: skip
+
+
+def _spawning(task: str) -> Any:
+    """Processes are forked off one that has imported everything, so that a cell starts at once."""
+    global _context
+    if _context is None:
+        method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+        _context = multiprocessing.get_context(method)
+        if method == "forkserver":
+            _context.set_forkserver_preload(["hypersphere.training.run", *PRELOADED.get(task, [])])
+    return _context
+
+
+def _work(recipe: str, folder: str, threads: int, objective: bytes | None) -> None:
+    """What a cell's process does: train, or go on training, and leave its cost behind."""
+    _own_group(Path(folder))
+    left: dict[str, Any] = {}
+    try:
+        _train(recipe, Path(folder), threads, objective)
+    except BaseException as error:
+        words = " ".join(str(error).split()) or type(error).__name__
+        left["failure"] = words if isinstance(error, (ValueError, RuntimeError)) else f"{type(error).__name__}: {words}"
+        raise SystemExit(1) from error
+    finally:
+        left["memory"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        write_whole(Path(folder).with_suffix(".json"), json.dumps(left))
+
+
+def _train(text: str, folder: Path, threads: int, objective: bytes | None) -> None:
+    import torch
+
+    if objective is not None:
+        import pickle
+
+        name, cls = pickle.loads(objective)  # comes from the process that started this one, not from a file
+        register(name)(cls)
+    torch.set_num_threads(threads)
+    from hypersphere.training.reading import parse_recipe
+    from hypersphere.training.run import train
+
+    recipe = parse_recipe({**json.loads(text), "output": str(folder)}, spared=lambda key: True)
+    if (folder / "results.json").is_file():
+        return
+    begun = (folder / "recipe.yaml").is_file()
+    if folder.exists() and not begun:
+        shutil.rmtree(folder)
+    train(recipe, resume=begun, say=lambda words: print(words, flush=True), draw=False)
+
+
+def _own_group(folder: Path) -> None:
+    """Ctrl-C reaches the study, which asks its cells to save; a study that is gone takes its cells with it."""
+    os.setpgrp()
+    log = os.open(folder.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+
+
+def _follow(sentinel: int) -> None:
+    wait([sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        tree: dict[str, Any] = read_json(path, dict)
+    except (OSError, ValueError):
+        return {}
+    return tree

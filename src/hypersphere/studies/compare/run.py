@@ -1,0 +1,155 @@
+"""One comparison from a study to its report, on this machine or as one of several workers."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hypersphere.documents import expand, read_json
+from hypersphere.objectives import Objective, list_objectives, register
+from hypersphere.objectives.registry import objective_class
+from hypersphere.report import write_whole
+from hypersphere.studies.compare.cells import Cell, Plan
+from hypersphere.studies.compare.files import write_files
+from hypersphere.studies.compare.queue import Attempt, Queue, StorageError, changed
+from hypersphere.studies.compare.results import Comparison, collect
+from hypersphere.studies.compare.scores import test_score, validation_score
+from hypersphere.studies.compare.study import Study, digest, parse_study, read_study
+from hypersphere.studies.compare.worker import Progress, Worker, cores
+from hypersphere.training.plain import plain
+
+STUDY_FILE = "study.json"
+
+
+def compare(
+    recipe: str | Study,
+    objectives: Sequence[str | Mapping[str, Any] | type[Objective]] | None = None,
+    changes: Iterable[str] = (),
+    *,
+    storage: str | None = None,
+    jobs: int | None = None,
+    retry: bool = False,
+    say: Callable[[str], None] = print,
+    show: Callable[[Progress], None] = lambda progress: None,
+    **given: Any,
+) -> Comparison:
+    """Compares objectives fairly: each is tuned with the same number of trials on validation data, its best setting is
+    run with fresh seeds, and each of these runs looks at the test set once.
+
+    recipe: a recipe's name or file, a study's file, or a ``Study``.
+    objectives: names, mappings with a name and settings that stay as they are, or classes of your own.
+    changes: ``key=value`` words over the recipe, the same for all.
+    storage: an address such as postgresql://user@host/database, shared by any number of workers; default: a SQLite
+        file in the study's folder.
+    jobs: runs side by side; default: one for each core.
+    retry: run again what failed.
+    given: further fields of a study: trials, seeds, reference, ranges, tune, grid, metric, output.
+
+    A study that was interrupted continues; more seeds, trials or objectives only run what is new.
+    """
+    named, classes = _by_name(objectives)
+    if isinstance(recipe, Study):
+        study = parse_study(recipe.model_dump() | given | ({} if named is None else {"objectives": named}))
+    else:
+        study = read_study(recipe, changes, objectives=named, **given)
+    sources = {name: _source_of(cls) for name, cls in classes.items()}
+    plan, folder = Plan(study, sources), expand(study.output)
+    definition = json.loads(json.dumps(plain(study.fingerprint())))
+    _check_folder(folder, definition)
+    if storage is None:
+        _make_folder(folder, definition)
+    url = storage or f"sqlite:///{folder / 'study.db'}"
+    queue = Queue(url, f"{Path(study.recipe).stem}-{digest(definition)}", definition, say)
+    try:
+        _make_folder(folder, definition)
+        jobs = jobs or cores()
+        worker = Worker(
+            plan, queue, folder, jobs=jobs, threads=max(1, cores() // jobs), classes=classes, show=show,
+            tell=lambda cell, attempt: say(line_of(cell, attempt, plan.metric)),
+        )  # fmt: skip
+        with _report_at_the_end(plan, queue, folder):
+            worker.run(again=retry)
+        return collect(plan, queue.attempts())
+    finally:
+        queue.close()
+
+
+def line_of(cell: Cell, attempt: Attempt, metric: str) -> str:
+    """What became of a cell, in a line."""
+    if attempt.state == "failed" or attempt.result is None:
+        return f"{cell}: failed: {attempt.reason}"
+    validation, test = validation_score(attempt.result, metric), test_score(attempt.result, metric)
+    scores = [
+        f"{name} {value:.2f}" for name, value in (("validation", validation), ("test", test)) if value is not None
+    ]
+    troubles = [name for name, _ in attempt.result.get("verdicts", [])]
+    return f"{cell}: {', '.join([*scores, *troubles])}"
+
+
+@contextmanager
+def _report_at_the_end(plan: Plan, queue: Queue, folder: Path) -> Any:
+    """Writes the report of whatever is finished, also when the study is interrupted."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except BaseException:
+        write_files(collect(plan, queue.attempts()), folder)
+        raise
+    write_files(collect(plan, queue.attempts()), folder)
+
+
+def _check_folder(folder: Path, definition: dict[str, Any]) -> None:
+    """Refuses a folder that holds something else than this study."""
+    file = folder / STUDY_FILE
+    if file.is_file():
+        known = read_json(file, dict)
+        if known != definition:
+            raise ValueError(changed(known, definition, str(folder)))
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} is not empty and holds no study; --output names another folder")
+
+
+def _make_folder(folder: Path, definition: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / STUDY_FILE).is_file():
+        write_whole(folder / STUDY_FILE, json.dumps(definition, indent=1))
+
+
+def _named(cls: type) -> type[Objective]:
+    """A class of one's own that goes by a name."""
+    if not issubclass(cls, Objective):
+        raise ValueError(f"{cls.__name__} is not an objective: derive it from hypersphere.PairwiseObjective")
+    if cls.name not in list_objectives() or objective_class(cls.name) is not cls:
+        register(cls.__name__)(cls)
+    return cls
+
+
+def _source_of(cls: type[Objective]) -> str:
+    """The hash of a class's source, so that a changed class is another objective; empty if there is no source."""
+    try:
+        return digest(inspect.getsource(cls))
+    except (OSError, TypeError):
+        return ""
+
+
+def _by_name(
+    objectives: Sequence[str | Mapping[str, Any] | type[Objective]] | None,
+) -> tuple[list[str | dict[str, Any]] | None, dict[str, type[Objective]]]:
+    """Names of all objectives, and the classes that only this process has."""
+    if objectives is None:
+        return None, {}
+    named: list[str | dict[str, Any]] = []
+    classes: dict[str, type[Objective]] = {}
+    for each in objectives:
+        if isinstance(each, type):
+            cls = _named(each)
+            classes[cls.name] = cls
+            named.append(cls.name)
+        else:
+            named.append(each if isinstance(each, str) else dict(each))
+    return named, classes

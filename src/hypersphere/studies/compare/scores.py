@@ -1,0 +1,44 @@
+"""Which number of a run counts: on validation data to choose settings, on the test set once, at the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from hypersphere.training.recipe import Recipe
+
+TEST_SCORE = {"stsb_dev": "stsb_test"}  # a score whose name on the test set is another; else it is the same
+
+
+def metric_of(recipe: Recipe, wanted: str = "") -> str:
+    """The score that a recipe's task has; one sentence if it has none, or not the one that is wanted."""
+    known = {"text": ("stsb_dev", recipe.evaluation.sts is not None, "evaluation.sts=FOLDER"),
+             "image": ("knn", recipe.data.held_out > 0 and recipe.evaluation.knn, "data.held_out and labels"),
+             "three-lines": ("", False, "")}  # fmt: skip
+    name, there, need = known[recipe.task]
+    if not name:
+        raise ValueError(f"the task {recipe.task} has no score on validation data, so nothing can be compared")
+    if not there:
+        raise ValueError(f"a comparison chooses settings on validation data: this recipe needs {need}")
+    if wanted and wanted != name:
+        raise ValueError(f"the task {recipe.task} has no metric {wanted}; it has {name}")
+    return name
+
+
+def validation_score(result: Mapping[str, Any], metric: str) -> float | None:
+    """The score on validation data of the weights that were kept."""
+    history = result["history"]
+    if not history:
+        return None
+    step = result["best_step"] if result["best_step"] is not None else max(history, key=int)
+    return _number(history.get(str(step), {}).get(metric))
+
+
+def test_score(result: Mapping[str, Any], metric: str) -> float | None:
+    """The score on the test set; None where the run did not look at it."""
+    return _number(result["scores"].get(TEST_SCORE.get(metric, metric)))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None

@@ -1,0 +1,253 @@
+"""A study: which objectives are compared, what is tuned for each, and what stays the same for all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from hypersphere.documents import expand, read_yaml
+from hypersphere.messages import quoted
+from hypersphere.names import did_you_mean
+from hypersphere.objectives import files
+from hypersphere.objectives.base import Objective
+from hypersphere.objectives.settings import Number, Range
+from hypersphere.training.reading import read_recipe, shipped
+from hypersphere.training.recipe import Count, Part, Recipe
+
+LEARNING_RATE = "optimizer.lr"
+DECADE = 10.0  # the learning rate is looked for within a factor of ten of the recipe's
+PER_CONTESTANT = ("seed", "output", "objective")  # keys that a study sets itself
+
+Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+class Study(Part):
+    """A comparison as it is written down; ``compare`` makes one from its arguments."""
+
+    recipe: str = Field(description="a YAML file or a shipped recipe: encoder, data, batch, steps, the same for all")
+    changes: list[str] = Field([], description="key=value words over the recipe, the same for all")
+    objectives: list[dict[str, Any]] = Field(
+        description="names, or mappings with a name and settings that are not tuned; at least one"
+    )
+    reference: str = Field("", description="the objective that the others are compared with; default: the first")
+    trials: Count = Field(8, description="settings tried for each objective; the first is its default")
+    seeds: Count = Field(5, description="runs of each objective's best setting, with fresh seeds")
+    tune: dict[str, Pair] | None = Field(
+        None, description="recipe keys tuned for every objective, [low, high]; default: optimizer.lr, a decade each way"
+    )
+    ranges: dict[str, dict[str, Pair]] = Field({}, description="objective → setting → [low, high]")
+    grid: dict[str, list[Any]] = Field({}, description="recipe keys crossed instead of tuned: every point, every seed")
+    metric: str = Field("", description="the score that decides; default: the one the recipe's task has")
+    output: str = Field("", description="the study's folder; default: studies/ and the recipe's name")
+
+    @field_validator("objectives", mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        listed = given.split(",") if isinstance(given, str) else given
+        if not isinstance(listed, list):
+            return given
+        return [{"name": each.strip()} if isinstance(each, str) else each for each in listed]
+
+    @model_validator(mode="after")
+    def _complete(self) -> Study:
+        if not self.objectives:
+            raise ValueError("a study has at least one objective (objectives: [ntxent, dhel])")
+        for each in self.objectives:
+            if not each.get("name"):
+                raise ValueError("an objective of a study is a name, or a mapping with a name")
+        labels = [label_of(each) for each in self.objectives]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise ValueError(f"the objective {label} stands twice in the study")
+        if self.reference and self.reference not in labels:
+            raise ValueError(f"the reference {self.reference}{did_you_mean(self.reference, labels)} is not among the "
+                             f"objectives ({', '.join(labels)})")  # fmt: skip
+        for label in self.ranges:
+            if label not in labels:
+                raise ValueError(f"ranges are given for {label}{did_you_mean(label, labels)}, which is not among the "
+                                 f"objectives ({', '.join(labels)})")  # fmt: skip
+        if self.grid and (self.tune is not None or self.ranges):
+            raise ValueError("a study has either a grid or ranges to tune in, and both are given")
+        for key, values in self.grid.items():
+            if not values:
+                raise ValueError(f"the grid has no values for {key}, so the study has no cells")
+        for key in (*(self.tune or {}), *self.grid):
+            if key in PER_CONTESTANT:
+                raise ValueError(f"{key} is set by the study itself and cannot be tuned or crossed")
+        for where, low, high in self._all_ranges():
+            if not low < high:
+                raise ValueError(f"the range of {where} is empty: {low:g} to {high:g}")
+        return self
+
+    def _all_ranges(self) -> Iterable[tuple[str, float, float]]:
+        for key, (low, high) in (self.tune or {}).items():
+            yield key, low, high
+        for label, of in self.ranges.items():
+            for key, (low, high) in of.items():
+                yield f"{label}'s {key}", low, high
+
+    @property
+    def labels(self) -> list[str]:
+        return [label_of(each) for each in self.objectives]
+
+    @property
+    def first(self) -> str:
+        """The reference."""
+        return self.reference or self.labels[0]
+
+    def base(self, objective: Mapping[str, Any], words: Iterable[str] = ()) -> Recipe:
+        """The recipe with an objective at the recipe's own or its default settings."""
+        given = [f"objective={json.dumps(dict(objective))}", *self.changes, *words]
+        last = {word.partition("=")[0]: word for word in given}  # what the study sets itself overrides its changes
+        return read_recipe(self.recipe, last.values())
+
+    def space(self, objective: Mapping[str, Any]) -> dict[str, Range]:
+        """What is tuned for an objective, by recipe key: the learning rate first, then its own settings."""
+        if self.grid:
+            return {}
+        label, recipe = label_of(objective), self.base(objective)
+        if self.tune is None:
+            rate = recipe.optimizer.lr
+            space = {LEARNING_RATE: Range(rate / DECADE, rate * DECADE)}
+        else:
+            space = {key: Range(low, high) for key, (low, high) in self.tune.items()}
+        own = own_ranges(recipe.create_objective(), fixed=objective)
+        for name, (low, high) in self.ranges.get(label, {}).items():
+            own[name] = Range(low, high)
+        space |= {f"objective.{name}": span for name, span in own.items()}
+        for key, span in space.items():
+            default = read_key(recipe, key)
+            if isinstance(default, bool) or not isinstance(default, (int, float)):
+                raise ValueError(f"{key} of {label} is {default!r}, not a number: it cannot be tuned in a range")
+            if not span.low <= default <= span.high:
+                raise ValueError(
+                    f"the range of {key} for {label}, {span.low:g} to {span.high:g}, excludes its default {default:g}"
+                )
+        return space
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What must stay the same as long as a study goes on; objectives, trials and seeds may be added."""
+        fixed = self.base(self.objectives[0]).model_dump(exclude={"objective", "output", "about", "seed", "loggers"})
+        return {"recipe": fixed, "tune": self.tune, "grid": self.grid, "metric": self.metric}
+
+
+def label_of(objective: Mapping[str, Any]) -> str:
+    """The objective's name, with the settings that were given.
+
+    >>> label_of({"name": "ntxent"}), label_of({"name": "mpt", "margin": 0.3})
+    ('ntxent', 'mpt margin=0.3')
+    """
+    settings = [f"{key}={_short(value)}" for key, value in objective.items() if key != "name"]
+    name = str(objective["name"])
+    return " ".join([name.rpartition("/")[2] if files.split(name) else name, *settings])
+
+
+def _short(value: Any) -> str:
+    return label_of(value).replace(" ", ",") if isinstance(value, Mapping) and "name" in value else str(value)
+
+
+def own_ranges(objective: Objective, fixed: Mapping[str, Any] | None = None, prefix: str = "") -> dict[str, Range]:
+    """The ranges an objective declares for its settings, those of an objective inside it included; ``fixed`` are not
+    tuned."""
+    given = fixed or {}
+    ranges: dict[str, Range] = {}
+    for name, setting in objective.settings().items():
+        value = getattr(objective, name)
+        if isinstance(value, Objective):
+            inner = given.get(name)
+            ranges |= own_ranges(value, inner if isinstance(inner, Mapping) else None, f"{prefix}{name}.")
+        elif isinstance(setting, Number) and setting.tune is not None and name not in given and not objective.learnable:
+            ranges[prefix + name] = setting.tune
+    return ranges
+
+
+def read_key(recipe: Recipe, key: str) -> Any:
+    """The value of a recipe key; a setting of the objective as the objective has it."""
+    section, _, rest = key.partition(".")
+    value: Any = recipe.create_objective() if section == "objective" else getattr(recipe, section, None)
+    for name in rest.split(".") if rest else ():
+        value = getattr(value, name, None)
+    if value is None:
+        raise ValueError(f"{key} is not a key of this recipe, or has no value there")
+    return value
+
+
+def with_settings(objective: Mapping[str, Any], settings: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """The objective's mapping with tuned settings put in, inner objectives included."""
+    tree = json.loads(json.dumps(dict(objective)))
+    for key, value in settings.items():
+        section, _, path = key.partition(".")
+        if section != "objective":
+            continue
+        place, made = tree, recipe.create_objective()
+        *outer, last = path.split(".")
+        for name in outer:
+            made = getattr(made, name)
+            inner = place.get(name)
+            place[name] = inner if isinstance(inner, dict) else {"name": inner or made.name}
+            place = place[name]
+        place[last] = value
+    return dict(tree)
+
+
+def read_study(source: str, words: Iterable[str] = (), **given: Any) -> Study:
+    """A study from a YAML file that has ``objectives``, a shipped one by name (demo), or from a recipe and arguments;
+    what is given overrides."""
+    path = shipped_studies().get(source) or expand(source)
+    given = {key: value for key, value in given.items() if value is not None}
+    tree: dict[str, Any] = {"recipe": source}
+    if path.is_file() and source not in shipped():
+        found = read_yaml(path)
+        if isinstance(found, dict) and "objectives" in found:
+            tree = found
+            recipe = path.parent / str(tree.get("recipe", ""))
+            if recipe.is_file():  # beside the study
+                tree["recipe"] = str(recipe)
+            tree.setdefault("output", f"studies/{path.stem}")
+    tree.setdefault("output", f"studies/{Path(str(tree.get('recipe', 'study'))).stem}")
+    tree |= given
+    words = list(words)
+    twice = [key for key, count in Counter(map(_key, words)).items() if count > 1]
+    if twice:
+        raise ValueError(f"{twice[0]} is given twice among the words after the recipe")
+    before = [word for word in tree.get("changes", []) if _key(word) not in {_key(each) for each in words}]
+    tree["changes"] = [*before, *words]
+    return parse_study(tree)
+
+
+def _key(word: Any) -> str:
+    return str(word).partition("=")[0]
+
+
+def shipped_studies() -> dict[str, Path]:
+    """The studies that come with the package, by name."""
+    return {path.stem: path for path in sorted((Path(__file__).parent / "shipped").glob("*.yaml"))}
+
+
+def parse_study(tree: Mapping[str, Any]) -> Study:
+    """A study from a mapping; the first mistake becomes one sentence."""
+    try:
+        return Study.model_validate(dict(tree))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(each) for each in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise ValueError(f"a study has no key {key}{did_you_mean(key, Study.model_fields)}") from None
+        if first["type"] == "missing":
+            raise ValueError(f"a study needs {key}: {Study.model_fields[key].description}") from None
+        words = first["msg"].removeprefix("Value error, ")
+        raise ValueError(
+            f"{key} is {quoted(first['input'])}: {words.replace('Input', 'it')}" if key else words
+        ) from None
+
+
+def digest(tree: Any) -> str:
+    """A short name for a tree of plain values: the same for the same content."""
+    text = json.dumps(tree, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,186 @@
+"""A worker: takes cells from the queue, runs some side by side, and decides when the study is over."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypersphere.studies.compare import process
+from hypersphere.studies.compare.cells import Cell, Plan, unique
+from hypersphere.studies.compare.choice import choose
+from hypersphere.studies.compare.queue import Attempt, Heartbeats, Queue
+from hypersphere.studies.compare.scores import validation_score
+
+TICK = 0.1  # seconds between two looks at the processes
+LOOK = 2.0  # seconds between two looks at what other workers have done
+PATIENCE = 60.0  # seconds a cell has to save when the study is interrupted
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a study is, for whoever shows it."""
+
+    cells: dict[str, Cell]
+    attempts: dict[str, Attempt]
+    running: dict[str, float]  # cells of this worker → seconds so far
+    total: int
+    jobs: int
+
+    @property
+    def ended(self) -> int:
+        return sum(self.attempts[cell].state in ("done", "failed") for cell in self.cells if cell in self.attempts)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """From the mean time of what is done; None before the first."""
+        times = [
+            float(attempt.result["seconds"])
+            for cell, attempt in self.attempts.items()
+            if cell in self.cells and attempt.result and attempt.result.get("steps")
+        ]
+        if not times:
+            return None
+        busy = sum(attempt.state == "running" for attempt in self.attempts.values())
+        return sum(times) / len(times) * (self.total - self.ended) / max(1, self.jobs, busy)
+
+
+class Worker:
+    """Runs cells of a plan until none is left.
+
+    jobs, threads: how many cells side by side, and how many threads each has.
+    classes: objectives that exist in this process only, by name.
+    show: called with the progress whenever something has changed; tell: with each cell that has ended.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        queue: Queue,
+        folder: Path,
+        *,
+        jobs: int,
+        threads: int,
+        classes: Mapping[str, Any] | None = None,
+        show: Callable[[Progress], None] = lambda progress: None,
+        tell: Callable[[Cell, Attempt], None] = lambda cell, attempt: None,
+    ) -> None:
+        self.plan, self.queue, self.folder = plan, queue, folder
+        self.jobs, self.threads, self.classes = jobs, threads, dict(classes or {})
+        self.show, self.tell = show, tell
+        self.cells = {cell.id: cell for cell in plan.begin}
+        self.running: list[process.Running] = []
+        self._told: set[str] = set()
+
+    def run(self, again: bool = False) -> dict[str, Attempt]:
+        """Works until every cell has ended, here or elsewhere; what became of each. ``again``: failed ones too."""
+        beats = Heartbeats(self.queue)
+        try:
+            self.queue.revive()
+            self.queue.enqueue(unique(self.cells.values()), again)
+            attempts = self._advance(again)
+            looked = time.monotonic()
+            while not self._over(attempts):
+                self._check_untrained(attempts)
+                changed = self._collect(beats)
+                changed |= self._fill(attempts, beats)
+                if changed or time.monotonic() - looked > LOOK:
+                    if not changed:
+                        self.queue.revive()
+                    attempts, looked = self._advance(again), time.monotonic()
+                    self.show(self.progress(attempts))
+                time.sleep(TICK)
+            self._check_untrained(attempts)
+            return attempts
+        except BaseException:
+            self._interrupt()
+            raise
+        finally:
+            beats.stop()
+
+    def progress(self, attempts: dict[str, Attempt]) -> Progress:
+        running = {each.cell: each.seconds for each in self.running}
+        return Progress(self.cells, attempts, running, self.plan.count(), self.jobs)
+
+    def _over(self, attempts: dict[str, Attempt]) -> bool:
+        ended = all(cell in attempts and attempts[cell].state in ("done", "failed") for cell in self.cells)
+        return ended and not self.running
+
+    def _check_untrained(self, attempts: dict[str, Attempt]) -> None:
+        """Stops a study whose encoder cannot even be scored as it was given: nothing else would run either."""
+        known = [attempts.get(cell.id) for cell in self.plan.untrained]
+        if all(attempt is not None and attempt.state == "failed" for attempt in known):
+            raise ValueError(f"the encoder cannot be scored as it was given: {known[0].reason}")  # type: ignore[union-attr]
+
+    def _advance(self, again: bool) -> dict[str, Attempt]:
+        """Enqueues the test runs of every objective whose tuning is over; what became of the cells so far."""
+        attempts = self.queue.attempts()
+        chosen = choose(self.plan, attempts)
+        fresh = [
+            cell for objective, best in chosen for cell in self.plan.test(objective, best) if cell.id not in self.cells
+        ]
+        if fresh:
+            self.cells |= {cell.id: cell for cell in fresh}
+            self.queue.enqueue(fresh, again)
+            attempts = self.queue.attempts()
+        for cell_id, attempt in attempts.items():
+            if cell_id in self.cells and cell_id not in self._told and attempt.state in ("done", "failed"):
+                self._told.add(cell_id)
+                self.tell(self.cells[cell_id], attempt)
+        return attempts
+
+    def _fill(self, attempts: dict[str, Attempt], beats: Heartbeats) -> bool:
+        changed = False
+        while len(self.running) < self.jobs:
+            claimed = self.queue.claim(self.cells)
+            if claimed is None:
+                return changed
+            trial, cell_id = claimed
+            beats.trials.add(trial)
+            cell = self.cells[cell_id]
+            own = self.classes.get(str(cell.recipe.objective["name"]))
+            folder = self.folder / "runs" / cell_id
+            self.running.append(process.start(trial, cell_id, cell.recipe, folder, self.threads, own))
+            changed = True
+        return changed
+
+    def _collect(self, beats: Heartbeats) -> bool:
+        over = [each for each in self.running if not each.alive]
+        for each in over:
+            self.running.remove(each)
+            beats.trials.discard(each.trial)
+            self._record(each)
+        return bool(over)
+
+    def _record(self, each: process.Running) -> None:
+        result = process.result_of(each.folder) if each.process.exitcode == 0 else None
+        if result is None:
+            self.queue.fail(each.trial, each.reason())
+            return
+        score = validation_score(result, self.plan.metric)
+        if score is None:
+            self.queue.fail(each.trial, "its score is not a number", result)
+        else:
+            self.queue.finish(each.trial, score, result)
+
+    def _interrupt(self) -> None:
+        """Lets the running cells save, and gives them back."""
+        for each in self.running:
+            each.stop()
+        until = time.monotonic() + PATIENCE
+        for each in self.running:
+            each.process.join(max(0.0, until - time.monotonic()))
+            if each.alive:
+                each.process.kill()
+        for each in self.running:
+            try:
+                self.queue.give_back(each.trial)
+            except Exception:  # the storage may be what failed; the heartbeat's end gives the cell back as well
+                continue

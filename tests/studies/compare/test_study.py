@@ -1,0 +1,153 @@
+"""A study and its cells: what is tuned, what stays the same, and what a mistake is answered with."""
+
+import itertools
+
+import pytest
+import torch
+
+from hypersphere.objectives import list_objectives
+from hypersphere.objectives.registry import objective_class
+from hypersphere.objectives.settings import Number
+from hypersphere.studies.compare.cells import Plan, evenly_spread
+from hypersphere.studies.compare.study import Study, parse_study, read_study
+
+
+def plan(**given):
+    return Plan(
+        read_study("digits", given.pop("words", []), **{"objectives": "ntxent,dhel", "trials": 3, "seeds": 2, **given})
+    )
+
+
+def test_every_range_contains_its_default():
+    for name in list_objectives():
+        for key, setting in objective_class(name).settings().items():
+            if isinstance(setting, Number) and setting.tune is not None:
+                assert setting.tune.low <= setting.default <= setting.tune.high, (name, key)
+
+
+def test_cells_are_untrained_tuning_and_test():
+    made = plan()
+    assert (len(made.untrained), len(made.tuning), made.count()) == (2, 6, 2 + 6 + 4)
+    assert [cell.settings for cell in made.tuning[:2]] == [{}, {}]  # the defaults first
+    assert set(made.tuning[2].settings) == {"optimizer.lr", "objective.temperature"}
+
+
+def test_objectives_meet_the_same_points_and_more_trials_only_add():
+    few, more = plan(), plan(trials=5)
+    assert [cell.id for cell in few.tuning] == [cell.id for cell in more.tuning[:6]]
+    ntxent, dhel = more.tuning[4], more.tuning[5]
+    assert (ntxent.objective, dhel.objective) == ("ntxent", "dhel")
+    assert ntxent.settings["optimizer.lr"] == dhel.settings["optimizer.lr"]
+
+
+def test_tuning_never_looks_at_the_test_set_and_never_uses_a_test_seed():
+    made = plan()
+    tested = made.test({"name": "dhel"}, made.tuning[3])
+    assert not any(cell.recipe.evaluation.test for cell in made.tuning)
+    assert all(cell.recipe.evaluation.test for cell in (*tested, *made.untrained))
+    assert {cell.seed for cell in tested}.isdisjoint({cell.seed for cell in made.tuning})
+    assert {cell.seed for cell in tested} == {cell.seed for cell in made.untrained}  # paired
+
+
+def test_an_id_is_the_content_of_the_run():
+    ids = [cell.id for cell in plan().begin]
+    assert len(set(ids)) == len(ids)
+    assert ids == [cell.id for cell in plan(output="elsewhere").begin]
+    assert not set(ids) & {cell.id for cell in plan(words=["batch.size=128"]).begin}
+    both, one = plan(), plan(objectives="dhel")
+    assert [cell.id for cell in both.untrained] == [cell.id for cell in one.untrained]
+
+
+def test_settings_that_are_given_are_not_tuned():
+    made = plan(objectives=[{"name": "ntxent", "temperature": 0.2}, "dhel"])
+    assert set(made.spaces["ntxent temperature=0.2"]) == {"optimizer.lr"}
+    assert {cell.recipe.objective["temperature"] for cell in made.tuning if cell.objective != "dhel"} == {0.2}
+
+
+def test_settings_of_an_inner_objective_are_tuned_too():
+    made = plan(objectives=[{"name": "cloa", "base": "ntxent"}])
+    (label,) = made.spaces
+    assert set(made.spaces[label]) == {"optimizer.lr", "objective.base.temperature", "objective.weight"}
+    base = made.tuning[1].recipe.objective["base"]
+    assert base == {"name": "ntxent", "temperature": made.tuning[1].settings["objective.base.temperature"]}
+
+
+def test_ranges_of_a_study_override_the_declared_ones():
+    made = plan(ranges={"dhel": {"temperature": [0.2, 0.4]}}, trials=6)
+    tried = [cell.settings["objective.temperature"] for cell in made.tuning if cell.objective == "dhel" and cell.trial]
+    assert all(0.2 <= value <= 0.4 for value in tried)
+
+
+def test_a_grid_crosses_its_keys_with_every_objective_and_seed():
+    made = plan(grid={"optimizer.lr": [0.1, 0.01], "batch.size": [64, 128]})
+    assert not made.tuning and len(made.grid) == 2 * 4 * 2
+    assert {(cell.recipe.optimizer.lr, cell.recipe.batch.size) for cell in made.grid} == set(
+        itertools.product((0.1, 0.01), (64, 128))
+    )
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 5])
+def test_trials_fill_the_ranges_more_evenly_than_chance(dimensions):
+    points = torch.tensor([evenly_spread(k, dimensions) for k in range(1, 17)])
+    assert ((points >= 0) & (points < 1)).all()
+    chance = torch.rand(200, 16, dimensions, generator=torch.Generator().manual_seed(0))
+    assert _largest_gap(points) < torch.stack([_largest_gap(each) for each in chance]).median()
+
+
+def _largest_gap(points):
+    """The largest distance on one axis between neighbouring values, the worst axis."""
+    edged = torch.cat([torch.zeros(1, points.shape[1]), points, torch.ones(1, points.shape[1])])
+    return edged.sort(dim=0).values.diff(dim=0).max()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"objectives": "ntxent,dehl"}, "no objective 'dehl'; did you mean 'dhel'"),
+        ({"objectives": ""}, "an objective of a study is a name"),
+        ({"objectives": "ntxent,ntxent"}, "stands twice"),
+        ({"words": ["batch.sise=3"]}, "batch.size"),
+        ({"reference": "infonce"}, "is not among the objectives"),
+        ({"trials": 0}, "trials"),
+        ({"grid": {"batch.size": []}}, "no values for batch.size, so the study has no cells"),
+        ({"grid": {"seed": [1]}}, "set by the study itself"),
+        ({"ranges": {"dhel": {"temperature": [0.5, 0.5]}}}, "range of dhel's temperature is empty"),
+        ({"ranges": {"dhel": {"temperature": [0.5, 0.9]}}}, "excludes its default 0.3"),
+        ({"ranges": {"dhel": {"marign": [0.5, 0.9]}}}, "not a key"),
+        ({"tune": {"optimizer.lr": [1, 2]}}, "excludes its default 0.002"),
+        ({"metric": "stsb_dev"}, "has no metric stsb_dev; it has knn"),
+        ({"words": ["data.held_out=0"]}, "needs data.held_out"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_sentence(given, sentence):
+    with pytest.raises(ValueError, match=sentence) as caught:
+        plan(**given)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
+
+
+def test_an_objective_that_needs_labels_is_refused_where_there_are_none(tmp_path):
+    (tmp_path / "lines.txt").write_text("a sentence\n" * 80)
+    words = [f"data.source={tmp_path / 'lines.txt'}", f"evaluation.sts={tmp_path}"]
+    with pytest.raises(ValueError, match="supcon reads labels, and text has none"):
+        Plan(read_study("simcse-small", words, objectives="infonce,supcon"))
+
+
+def test_a_study_file_is_read_with_its_recipe_beside_it(tmp_path):
+    (tmp_path / "mine.yaml").write_text("recipe: digits\nobjectives: [ntxent, {name: mpt, margin: 0.3}]\nseeds: 9\n")
+    study = read_study(str(tmp_path / "mine.yaml"), ["steps=10"], trials=2)
+    assert study.labels == ["ntxent", "mpt margin=0.3"]
+    assert (study.seeds, study.trials, study.output) == (9, 2, "studies/mine")
+    assert Plan(study).tuning[0].recipe.steps == 10
+
+
+def test_an_unknown_key_of_a_study_suggests_the_right_one():
+    with pytest.raises(ValueError, match="no key seedz; did you mean 'seeds'"):
+        parse_study({"recipe": "digits", "objectives": ["ntxent"], "seedz": 3})
+
+
+def test_what_must_not_change_is_the_recipe_not_the_contestants():
+    def fingerprint(**given):
+        return read_study("digits", given.pop("words", []), objectives="ntxent", **given).fingerprint()
+
+    assert fingerprint() == fingerprint(seeds=9, trials=2) == Study(recipe="digits", objectives=["dhel"]).fingerprint()
+    assert fingerprint() != fingerprint(words=["batch.size=64"])
