@@ -23,6 +23,21 @@ def test_a_count_that_rounding_left_below_ten_stands_at_ten():
     assert edges[int(np.argmax(values))] == 10 and values.max() == 40
 
 
+def test_every_figure_names_its_source_and_clips_no_label():
+    for views in ((normal(40, 8),), (normal(40, 8), normal(40, 8, seed=1)), (torch.ones(40, 768) + 1e-3,)):
+        for figure in plots(diagnose(*views), "a run").values():
+            figure.canvas.draw()
+            assert figure.get_suptitle().endswith(": a run")
+            inside, drawn = figure.bbox, figure.axes[0].get_tightbbox()  # with its labels and its legend
+            assert inside.x0 <= drawn.x0 and drawn.x1 <= inside.x1
+            assert inside.y0 <= drawn.y0 and drawn.y1 <= inside.y1
+
+
+def test_the_axis_of_shares_ends_at_one():
+    axis = plots(diagnose(normal(40, 8)))["spectrum"].axes[0]
+    assert axis.get_ylim()[1] == 1
+
+
 def test_bars_end_below_the_legend():
     """Three rows have three cosines, each as high as the picture goes."""
     z = normal(3, 2)

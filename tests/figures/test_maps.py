@@ -10,7 +10,8 @@ import pytest
 import hypersphere as hs
 from hypersphere.anatomy import AngleGrid
 from hypersphere.figures.anatomy import plot
-from hypersphere.figures.maps import HeatMap, Scale, _beyond, _degrees, _multiple, component_maps
+from hypersphere.figures.maps import HeatMap, Scale, _beyond, _degrees, _multiple, _sentence, component_maps
+from hypersphere.figures.sweep import plot_sweep
 from hypersphere.testing.example import views
 
 VALUES = np.array([[0.0, 0.5], [1.0, 3.0]])
@@ -27,22 +28,59 @@ def test_ticks_are_multiples_of_pi_or_degrees() -> None:
     assert _degrees(math.pi / 4) == "45°"
 
 
-def test_components_of_several_objectives_share_two_scales() -> None:
-    objectives = [hs.create_objective(name) for name in ("met", "mhe")]
+def test_each_column_of_components_has_a_bar_below_it_and_a_flat_map_is_a_sentence() -> None:
+    objectives = [hs.create_objective(name) for name in ("met", "infonce")]
     figure = component_maps(objectives, AngleGrid(points=5, batches=10, negatives=7))
-    titles = [axis.get_title(loc="left") for axis in figure.axes]
-    assert [title for title in titles if title] == [
-        f"{name}: {what}" for name in ("met", "mhe") for what in ("mean GD", "share of the hardest", "ratio")
+    maps, bars = figure.axes[:6], figure.axes[6:]
+    assert [axis.get_title(loc="left") for axis in maps] == [
+        *("met\ngradient kept", "the hardest's share", "ratio"),
+        *("infonce\ngradient kept", "the hardest's share", "ratio"),
     ]
-    meshes = [axis.collections[0] for axis in figure.axes[:6]]
-    assert {mesh.get_clim() for mesh in meshes} == {(0.0, 1.0), (0.0, 2.5)}
-    assert len(figure.axes) == 8  # six maps and two bars
+    flat = [place for place, axis in enumerate(maps) if not axis.collections]
+    assert flat == [1, 5]  # a triplet has one negative, InfoNCE a ratio of 1
+    assert [maps[place].texts[0].get_text() for place in flat] == ["1 at all angles"] * 2
+    assert [bar.get_xlabel() for bar in bars] == [
+        "gradient kept, mean GD", "ratio R", "share of the weight on the hardest"
+    ]  # fmt: skip
+    for bar, column in zip(bars, (0, 2, 1), strict=True):
+        assert bar.get_position().x0 == pytest.approx(maps[column].get_position().x0)
+        assert bar.get_position().y1 < maps[3 + column].get_position().y0
+    assert "Li et al. 2024" in figure.texts[1].get_text()
+
+
+def test_a_map_that_hardly_changes_is_told_by_its_ends() -> None:
+    values = np.array([[0.010, 0.012], [0.011, 0.02]])
+    assert _sentence(HeatMap("", values), (0.0, 1.0)) == "0.01 to 0.02 at all angles"
+    assert _sentence(HeatMap("", values), (0.0, 0.02)) == ""
+    crossed = np.array([[True, False], [False, False]])
+    assert _sentence(HeatMap("", np.ones((2, 2)), shaded=crossed), (0.0, 2.0)) == "1 wherever it is defined"
+
+
+def test_a_figure_names_what_it_is_of() -> None:
+    z1, z2 = views(12, 5)
+    found = hs.dissect(hs.create_objective("infonce"), z1, z2)
+    assert "my run" in plot(found, source="my run").texts[1].get_text()
+    swept = plot_sweep("temperature", [0.05], {"infonce": [found]}, source="my run")
+    assert "my run" in swept.texts[1].get_text()
+
+
+def test_a_sweep_is_a_curve_and_an_objective_without_the_setting_a_level_line() -> None:
+    z1, z2 = views(12, 5)
+    values = [0.01, 0.1, 1.0]
+    curve = [hs.dissect(hs.create_objective("infonce", temperature=value), z1, z2) for value in values]
+    figure = plot_sweep(
+        "temperature", values, {"infonce": curve, "met": [hs.dissect(hs.create_objective("met"), z1, z2)]}
+    )
+    first, level = figure.axes[0].lines
+    assert list(first.get_xdata()) == values
+    assert list(first.get_ydata()) == pytest.approx([each.dissipation.mean().item() for each in curve])
+    assert len(set(level.get_ydata())) == 1 and figure.axes[0].get_xscale() == "log"
 
 
 def test_losses_side_by_side_share_their_axes() -> None:
     z1, z2 = views(12, 5)
     found = [hs.dissect(hs.create_objective(name), z1, z2) for name in ("infonce", "met", "mhe")]
     axes = plot(found).axes
-    for row in range(4):  # four panels of each loss follow one another
-        assert len({axis.get_ylim() for axis in axes[row::4]}) == 1
-    assert len({axis.get_xlim() for axis in axes[1::4]}) == 1
+    for row in range(5):  # five panels of each loss follow one another
+        assert len({axis.get_ylim() for axis in axes[row::5]}) == 1
+    assert len({axis.get_xlim() for axis in axes[1::5]}) == 1

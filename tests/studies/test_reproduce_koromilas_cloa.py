@@ -13,6 +13,7 @@ from hypersphere.studies.reproduce.cloa2024.curvature import PATTERNS, Chart, ex
 from hypersphere.studies.reproduce.cloa2024.table1 import table1
 from hypersphere.studies.reproduce.cloa2024.taxonomy import PLACED, PUBLISHED
 from hypersphere.studies.reproduce.cloa2024.theorem31 import theorem31
+from hypersphere.studies.reproduce.items import Finding
 from hypersphere.studies.reproduce.koromilas2024 import minimisers
 from hypersphere.studies.reproduce.koromilas2024.batch_independence import batch_independence
 from hypersphere.studies.reproduce.koromilas2024.losses import LOSSES, Loss
@@ -47,24 +48,29 @@ def test_minimisation_finds_the_tetrahedron() -> None:
     assert torch.allclose(cosines, simplex(4, 3) @ simplex(4, 3).T, atol=1e-5)
 
 
-def test_quick_minimisers_agree() -> None:
-    found = minimisers.minimisers(quick=True)
-    assert found.agrees
-    assert all(row["gap"] > -1e-9 for row in found.data["batch"])
-    assert "whether that falls was not measured" in found.measured
+@pytest.fixture(scope="module")
+def quick_minimisers() -> Finding:
+    return minimisers.minimisers(quick=True)
 
 
-@pytest.mark.parametrize(("second", "agrees"), [(0.05, True), (0.1, False), (0.2, False)])
-def test_the_limit_of_many_points_counts(second: float, agrees: bool) -> None:
+def test_quick_minimisers_leave_the_limit_undecided(quick_minimisers: Finding) -> None:
+    assert quick_minimisers.verdict == "undecided"
+    assert list(quick_minimisers.clauses.values()) == [True, None]
+    assert all(row["gap"] > -1e-9 for row in quick_minimisers.data["batch"])
+    assert "whether that falls was not measured" in quick_minimisers.measured
+
+
+@pytest.mark.parametrize(("second", "verdict"), [(0.05, "agrees"), (0.1, "partly"), (0.2, "partly")])
+def test_the_limit_of_many_points_counts(second: float, verdict: str, quick_minimisers: Finding) -> None:
     """Twice the points: the gap to the uniform measure falls, stays, grows."""
-    found = minimisers.minimisers(quick=True)
-    rows = [{**row, "N": N, "gap": gap} for N, gap in ((16, 0.1), (32, second)) for row in found.data["asymptotic"]]
-    assert minimisers._minimisers(found.data["batch"], rows, steps=20).agrees == agrees
+    few, many = (list(map(dict, quick_minimisers.data[table])) for table in ("batch", "asymptotic"))
+    rows = [{**row, "N": N, "gap": gap} for N, gap in ((16, 0.1), (32, second)) for row in many]
+    assert minimisers._minimisers(few, rows, steps=20).verdict == verdict
 
 
 def test_kcl_forgets_the_batch_size_and_the_softmax_losses_do_not() -> None:
     found = batch_independence(quick=True)
-    assert found.agrees
+    assert found.verdict == "agrees"
     for row in found.data["batches"]:
         if row["batches"] == "all" and row["M"] == 3:
             assert (abs(row["minus_log"]) < 1e-12) == row["objective"].startswith("KCL"), row["objective"]
@@ -106,9 +112,10 @@ def test_two_opposed_instances_are_a_minimum_of_ntxent() -> None:
     assert examine(subjects(["ntxent"])[0], "two instances,\nopposed", draws=20)["found"] == "local minimum"
 
 
-def test_quick_theorem_does_not_uphold_the_local_minimum() -> None:
+def test_quick_theorem_upholds_the_zero_gradient_and_not_the_minimum() -> None:
     found = theorem31(quick=True)
-    assert found.agrees is False
+    assert found.verdict == "partly"
+    assert list(found.clauses.values()) == [True, False, True, False]
     kinds = {(row["objective"], row["configuration"]): row["found"] for row in found.data["curvature"]}
     assert kinds["infonce", "all equal"] == kinds["ntxent", "all equal"] == "saddle"
     assert kinds["met", "all equal"] == "kink, descends"
@@ -119,6 +126,6 @@ def test_quick_theorem_does_not_uphold_the_local_minimum() -> None:
 def test_taxonomy_places_every_registered_objective() -> None:
     found = table1()
     assert set(PLACED) == set(list_objectives())
-    assert found.agrees is None
+    assert found.verdict == "undecided"  # copied, not measured
     assert {place.published for place in PLACED.values()} - {""} <= {row.method for row in PUBLISHED}
     assert [row.method for row in PUBLISHED if row.question] == ["PCL"]

@@ -23,43 +23,62 @@ ALIGNMENT, UNIFORMITY, NEUTRAL = "#1f6fb2", "#c8501e", "#4a5763"
 _MOST_POINTS = 4000
 
 
-def plot(anatomy: Anatomy | Sequence[Anatomy], step: float = 0.1, negative: str = "hardest") -> Figure:
+def plot(
+    anatomy: Anatomy | Sequence[Anatomy],
+    step: float = 0.1,
+    negative: str = "hardest",
+    *,
+    source: str = "",
+    names: Sequence[str] = (),
+) -> Figure:
     """One column for each loss: dissipation of the anchors, weight against similarity, ratio within the interval of
-    Lemma 1 for the step λ against the hardest negative or their mean, lengths of the two parts of the gradient."""
+    Lemma 1 for the step λ against the hardest negative or their mean, the lower ends of those intervals, lengths of the
+    two parts of the gradient. ``source``: what the anchors are; ``names``: titles instead of the losses' own."""
     several = [anatomy] if isinstance(anatomy, Anatomy) else list(anatomy)
-    alone = len(several) == 1  # then in a square, not in a column
-    figure = new_figure(7.8, 6.4) if alone else new_figure(3.1 * len(several) + 0.9, 10.0)
+    alone = len(several) == 1  # then in two lines, not in a column
+    figure = new_figure(10.6, 6.5) if alone else new_figure(3.1 * len(several) + 0.9, 12.2)
     width, height = figure.get_size_inches()
     size, dim = several[0].anchors.shape
-    heading(figure, "What the loss does to its anchors", f"{size} anchors, {dim} dimensions")
+    scope = ", ".join(dict.fromkeys(each.scope for each in several))
+    wide = max(60, int(13 * width))
+    about = textwrap.fill(source or f"{size} anchors, {dim} dimensions", wide, max_lines=2, placeholder=" …")
+    heading(figure, "What the loss does to its anchors", f"{about}\nscope {scope}; terms of Li et al. 2024")
     grid = figure.add_gridspec(
-        2 if alone else 4, 2 if alone else len(several),
-        left=0.72 / width, right=1 - 0.2 / width, bottom=0.5 / height, top=1 - 1.3 / height,
-        hspace=0.45, wspace=0.3 if alone else 0.2,
+        2 if alone else len(PANELS), 3 if alone else len(several),
+        left=0.72 / width, right=1 - 0.2 / width, bottom=0.5 / height,
+        top=1 - (1.5 + 0.14 * about.count("\n")) / height, hspace=0.42, wspace=0.34 if alone else 0.2,
     )  # fmt: skip
-    rows: list[list[Axes]] = [[], [], [], []]
+    rows: list[list[Axes]] = [[] for _ in PANELS]
     for column, each in enumerate(several):
-        axes = [figure.add_subplot(grid[row // 2, row % 2] if alone else grid[row, column]) for row in range(4)]
-        _dissipation(axes[0], each)
-        _weight(axes[1], each)
-        _ratio(axes[2], each, step, negative)
-        _parts(axes[3], each)
-        _name(axes[0], each.name)
-        for row, axis in enumerate(axes):
+        spots = [grid[row // 3, row % 3] if alone else grid[row, column] for row in range(len(PANELS))]
+        axes = [figure.add_subplot(spot) for spot in spots]
+        for row, (axis, draw) in enumerate(zip(axes, PANELS, strict=True)):
+            draw(axis, each, step, negative)
             frame(axis)
             rows[row].append(axis)
             if column:
                 axis.set_ylabel("")
+        _name(axes[0], names[column] if names else each.name)
+    if alone:
+        _words(figure.add_subplot(grid[1, 2]), several[0].verdict(step, negative))
     for drawn in rows:
         _share_range(drawn, "y")
-    _share_range(rows[1], "x")
+    for row in (1, 3):
+        _share_range(rows[row], "x")
     for drawn in rows:
         for axis in drawn[1:]:
             axis.tick_params(labelleft=False)
     return figure
 
 
-def _dissipation(axis: Axes, anatomy: Anatomy) -> None:
+def _words(axis: Axes, verdict: str) -> None:
+    axis.axis("off")
+    axis.text(
+        0, 1, textwrap.fill(verdict, 40), transform=axis.transAxes, va="top", size=8.5, color=INK, linespacing=1.4
+    )
+
+
+def _dissipation(axis: Axes, anatomy: Anatomy, step: float, negative: str) -> None:
     known = anatomy.dissipation[anatomy.dissipation.isfinite()].sort(descending=True).values.numpy()
     place = (np.arange(len(known)) + 0.5) / max(len(known), 1)
     axis.fill_between(place, known, color=ALIGNMENT, alpha=0.18, linewidth=0, step="mid")
@@ -68,10 +87,10 @@ def _dissipation(axis: Axes, anatomy: Anatomy) -> None:
     _corner(axis, mean)
     axis.set(xlim=(0, 1), ylim=(-0.03, max(1.06, float(known.max(initial=0)) * 1.05)))
     axis.set_xlabel("anchors, most moved first (share)", size=8.5)
-    axis.set_ylabel("dissipation GD\n(1 moves, 0 stopped)", size=8.5)
+    axis.set_ylabel("gradient kept, GD\n(1: all, 0: none)", size=8.5)
 
 
-def _weight(axis: Axes, anatomy: Anatomy) -> None:
+def _weight(axis: Axes, anatomy: Anatomy, step: float, negative: str) -> None:
     cosines = anatomy.anchors @ anatomy.negatives.T
     share = anatomy.share
     used = anatomy.compared & anatomy.moving.unsqueeze(1)
@@ -113,18 +132,18 @@ def _ratio(axis: Axes, anatomy: Anatomy, step: float, negative: str) -> None:
     axis.set_ylabel("ratio R of pull to push\n(× : positive gets farther)", size=8.5)
 
 
-def _parts(axis: Axes, anatomy: Anatomy) -> None:
+def _parts(axis: Axes, anatomy: Anatomy, step: float, negative: str) -> None:
     parts = {name: torch.linalg.vector_norm(part, dim=1) for name, part in anatomy.parts().items()}
     top = max([float(norm.max()) for norm in parts.values()] + [1e-12])
     edges = np.linspace(0, top * 1.0001, 31)
     numbers = anatomy.numbers()
     looks: dict[str, dict[str, Any]] = {
-        "alignment": {"color": ALIGNMENT, "alpha": 0.55},
-        "uniformity": {"color": UNIFORMITY, "alpha": 0.55, "histtype": "step", "linewidth": 1.8},
+        "alignment": {"color": ALIGNMENT, "alpha": 0.55, "fill": True},
+        "uniformity": {"color": UNIFORMITY, "alpha": 0.55, "linewidth": 1.8},
     }
     for name, norm in parts.items():
         label = f"{name}, mean {numbers[f'length of the {name} part']:.3g}"
-        axis.hist(norm.numpy(), bins=list(edges), label=label, **looks[name])
+        axis.stairs(np.histogram(norm.numpy(), edges)[0], edges, label=label, **looks[name])
     rest = numbers["not explained by similarities"]
     if rest > UNEXPLAINED:
         axis.plot([], [], " ", label=f"neither: {rest:.1%} of the gradient")
@@ -135,6 +154,28 @@ def _parts(axis: Axes, anatomy: Anatomy) -> None:
     axis.set_ylabel("anchors", size=8.5)
     axis.locator_params(axis="x", nbins=5)
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+
+
+def _lower_ends(axis: Axes, anatomy: Anatomy, step: float, negative: str) -> None:
+    """How the smallest ratios that help are distributed, and where the anchors' own ratios lie."""
+    low, _ = anatomy.lemma1_interval(step, negative)
+    chosen = anatomy.moving & anatomy.ratio.isfinite() & low.isfinite()
+    ends, ratios = low[chosen].numpy(), anatomy.ratio[chosen].numpy()
+    if len(ends):
+        edges = np.linspace(min(-1.0, float(np.quantile(ends, 0.01))), max(2.0, float(np.quantile(ends, 0.99))), 41)
+        counts, _ = np.histogram(np.clip(ends, edges[0], edges[-1]), edges)
+        axis.stairs(counts, edges, fill=True, color=UNIFORMITY, alpha=0.45)
+        middle = float(np.median(ratios))
+        axis.axvline(middle, color=ALIGNMENT, linewidth=1.4)
+        _corner(axis, f"median {np.median(ends):.2g}; line: ratio {middle:.2g}")
+    else:
+        _corner(axis, "no ratio to compare with")
+    axis.set_xlabel(f"lower end of Lemma 1's interval (λ = {step:g})", size=8.5)
+    axis.set_ylabel("anchors", size=8.5)
+    axis.margins(y=0.25)
+
+
+PANELS = (_dissipation, _weight, _ratio, _lower_ends, _parts)
 
 
 def _corner(axis: Axes, words: str) -> None:

@@ -38,8 +38,11 @@ class GrowthPanel:
     bytes: Sequence[Curve]
 
 
-def draw_growth(title: str, panels: Sequence[GrowthPanel], first: str, note: str = "", dpi: int = 110) -> bytes:
-    """A PNG: a panel of each subject's time, then of its time relative to that of ``first``, then of its memory."""
+def draw_growth(
+    title: str, panels: Sequence[GrowthPanel], first: str, note: str = "", dpi: int = 110, columns: int | None = None
+) -> bytes:
+    """A PNG: a panel of each subject's time, then of its time relative to that of ``first`` (if panels have it), then
+    of its memory."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -51,7 +54,8 @@ def draw_growth(title: str, panels: Sequence[GrowthPanel], first: str, note: str
         (f"Time relative to {first} (above 1: slower)", [panel.relative for panel in panels], _times),
         ("Peak memory above the inputs", [panel.bytes for panel in panels], _bytes),
     ]
-    columns = min(len(panels), max(3, math.ceil(math.sqrt(1.3 * len(panels)))))
+    parts = [part for part in parts if any(part[1])]
+    columns = columns or min(len(panels), max(3, math.ceil(math.sqrt(1.3 * len(panels)))))
     lines = math.ceil(len(panels) / columns)
     width = max(2.2 * columns + 0.8, 9.0)
     together = sum(0.55 + 0.08 * len(label) for label in styles) + 2.4 * beyond  # inches

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
-from hypersphere.anatomy import AngleGrid, closed_form, form_settings, hardest_share, mean_dissipation, simulate
-from hypersphere.figures.anatomy import INK, SOFT, heading, new_figure
+from hypersphere.anatomy import AngleGrid, closed_form, form_settings, hardest_share, mean_dissipation
+from hypersphere.anatomy.simulation import simulate_together
+from hypersphere.figures.anatomy import INK, LINE, SOFT, heading, new_figure
 from hypersphere.objectives import Objective
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 COLOURS = "cividis"  # its lightness rises evenly, so it reads in grey
+FLAT = 0.03  # a map that changes by a smaller part of its scale shows nothing
 
 
 @dataclass(frozen=True)
@@ -56,34 +59,49 @@ def heat_maps(
     columns: int = 4,
     note: str = "",
 ) -> Figure:
-    """Maps of (θ_neg, θ_pos) on common colour scales; angles in radians, written in multiples of π or in degrees."""
+    """Maps of (θ_neg, θ_pos) on common colour scales; angles in radians, written in multiples of π or in degrees.
+
+    One bar stands at the right of maps that share a scale; where each column has its own, a bar stands below each. A
+    map that is the same everywhere is a sentence.
+    """
     lines, across = math.ceil(len(maps) / columns), min(columns, len(maps))
-    scales = list(dict.fromkeys(each.scale or scale for each in maps))
-    right = 0.27 + 0.68 * len(scales)  # inches for the bars
-    figure = new_figure(2.35 * across + 0.4 + right, 2.75 * lines + 1.05)
+    by_column = [list(dict.fromkeys(each.scale or scale for each in maps[k::across])) for k in range(across)]
+    below = len(dict.fromkeys(each for column in by_column for each in column)) > 1
+    if below and any(len(column) > 1 for column in by_column):
+        raise ValueError("maps in one column share one scale")
+    right, bottom = (0.2, 1.1) if below else (0.95, 0.55)  # inches, with the bars
+    figure = new_figure(2.35 * across + 0.4 + right, (2.9 if below else 2.75) * lines + 0.5 + bottom)
     width, height = figure.get_size_inches()
     heading(figure, title, note)
     grid = figure.add_gridspec(
-        lines, across, left=0.72 / width, right=1 - right / width, bottom=0.55 / height, top=1 - 1.0 / height,
-        hspace=0.26, wspace=0.14,
+        lines, across, left=0.72 / width, right=1 - right / width, bottom=bottom / height,
+        top=1 - (1.15 if below else 1.0) / height,
+        hspace=0.36 if any("\n" in each.title for each in maps) else 0.26, wspace=0.14,
     )  # fmt: skip
     axes = [figure.add_subplot(grid[k // across, k % across]) for k in range(len(maps))]
     shown: dict[Scale, Any] = {}
     for place, (axis, each) in enumerate(zip(axes, maps, strict=True)):
-        shown[each.scale or scale] = _map(axis, each, positive, negative, (each.scale or scale).limits)
+        if (drawn := _map(axis, each, positive, negative, (each.scale or scale).limits)) is not None:
+            shown[each.scale or scale] = drawn
         angle_axis(axis.xaxis, (negative[0], negative[-1]), unit)
         angle_axis(axis.yaxis, (positive[0], positive[-1]), unit)
-        left, bottom = place % across == 0, place + across >= len(maps)
-        axis.tick_params(labelleft=left, labelbottom=bottom)
-        if bottom:
+        left, last = place % across == 0, place + across >= len(maps)
+        axis.tick_params(labelleft=left, labelbottom=last)
+        if last:
             axis.set_xlabel(f"{names[1]} of the negatives", size=8.5, color=INK)
         if left:
             axis.set_ylabel(f"{names[0]} of the positive", size=8.5, color=INK)
     low, high = axes[-1].get_position().y0, axes[0].get_position().y1
-    for place, each_scale in enumerate(scales):
-        spot = (1 - (right - 0.15 - 0.68 * place) / width, low, 0.12 / width, high - low)
-        beyond = _beyond(each_scale, [each for each in maps if (each.scale or scale) == each_scale])
-        bar = figure.colorbar(shown[each_scale], cax=figure.add_axes(spot), extend=beyond)
+    for each_scale, mesh in shown.items():
+        spot = (1 - (right - 0.15) / width, low, 0.12 / width, high - low)
+        if below:
+            box = axes[by_column.index([each_scale])].get_position()
+            spot = (box.x0, 0.48 / height, box.width, 0.1 / height)
+        of_scale = [each for each in maps if (each.scale or scale) == each_scale]
+        bar = figure.colorbar(
+            mesh, cax=figure.add_axes(spot), extend=_beyond(each_scale, of_scale),
+            orientation="horizontal" if below else "vertical",
+        )  # fmt: skip
         bar.set_label(each_scale.label, size=8.5, color=INK)
         bar.ax.tick_params(labelsize=8, colors=SOFT, length=2)
         bar.outline.set_visible(False)
@@ -100,6 +118,15 @@ def _beyond(scale: Scale, maps: Sequence[HeatMap]) -> str:
 
 def _map(axis: Axes, each: HeatMap, positive: NDArray[Any], negative: NDArray[Any], limits: tuple[float, float]) -> Any:
     axis.set_title(each.title, size=9.5, color=INK, pad=4, loc="left")
+    if sentence := _sentence(each, limits):
+        axis.set(xlim=(negative[0], negative[-1]), ylim=(positive[0], positive[-1]))
+        axis.text(
+            0.5, 0.5, sentence, transform=axis.transAxes, ha="center", va="center", size=9, color=INK, wrap=True
+        )  # fmt: skip
+        axis.tick_params(length=2, labelsize=8, colors=SOFT)
+        for spine in axis.spines.values():
+            spine.set_color(LINE)
+        return None
     low, high = limits
     shown = axis.pcolormesh(
         negative, positive, each.values, cmap=COLOURS, vmin=low, vmax=high, shading="nearest", rasterized=True
@@ -122,6 +149,18 @@ def _map(axis: Axes, each: HeatMap, positive: NDArray[Any], negative: NDArray[An
     for spine in axis.spines.values():
         spine.set_visible(False)
     return shown
+
+
+def _sentence(each: HeatMap, limits: tuple[float, float]) -> str:
+    """What a map without any visible change amounts to; "" if there is something to see."""
+    seen = each.values[~each.shaded] if each.shaded is not None else each.values
+    if not seen.size:
+        return each.note or "not defined at any angle"
+    low, high = float(seen.min()), float(seen.max())
+    if high - low > FLAT * (limits[1] - limits[0]):
+        return ""
+    values = f"{high:.3g}" if math.isclose(low, high, rel_tol=1e-4) else f"{low:.2g} to {high:.2g}"
+    return f"{values} {'at all angles' if seen.size == each.values.size else 'wherever it is defined'}"
 
 
 def _hatch(axis: Axes, shaded: NDArray[np.bool_], positive: NDArray[Any], negative: NDArray[Any]) -> None:
@@ -156,30 +195,32 @@ def _degrees(radians: float) -> str:
     return f"{math.degrees(radians):g}°"
 
 
-def component_maps(objectives: Sequence[Objective], grid: AngleGrid) -> Figure:
+def component_maps(objectives: Sequence[Objective], grid: AngleGrid, names: Sequence[str] = ()) -> Figure:
     """A row for each objective with a closed form: mean dissipation and share of the hardest negative over angles drawn
     around their means (Li et al. 2024), and the ratio at the means themselves."""
     positive, negative = grid.means()
-    maps: list[HeatMap] = []
+    forms = [(objective.name, form_settings(objective)) for objective in objectives]
+    rows = torch.stack(list(simulate_together(forms, grid, (mean_dissipation, hardest_share))), dim=2)
+    gates, hardest = rows.transpose(0, 1).numpy()  # (forms, points, points) each
+    kept, shares = Scale("gradient kept, mean GD"), Scale("share of the weight on the hardest")
     ratios = Scale("ratio R", (0.0, 2.5))
-    for objective in objectives:
-        name, settings = objective.name, form_settings(objective)
-        gate = simulate(name, grid, mean_dissipation, **settings).numpy()
-        hardest = simulate(name, grid, hardest_share, **settings).numpy()
+    maps: list[HeatMap] = []
+    for place, (name, settings) in enumerate(forms):
         at_means = closed_form(name)(
             positive[:, None].expand(-1, grid.points),
             negative[None, :, None].expand(grid.points, -1, grid.negatives),
             **settings,
         )
         ratio = at_means.ratio.numpy()
-        maps.append(HeatMap(f"{name}: mean GD", gate, gate - 0.5))
-        maps.append(HeatMap(f"{name}: share of the hardest", hardest))
+        shown = names[place] if names else name
+        maps.append(HeatMap(f"{shown}\ngradient kept", gates[place], gates[place] - 0.5, scale=kept))
+        maps.append(HeatMap("the hardest's share", hardest[place], scale=shares))
         unknown = np.isnan(ratio)
-        note = "a matrix of features" if unknown.all() else ""
-        maps.append(HeatMap(f"{name}: ratio", np.where(unknown, 0, ratio), shaded=unknown, note=note, scale=ratios))
+        note = "a matrix of features,\nno number" if unknown.all() else ""
+        maps.append(HeatMap("ratio", np.where(unknown, 0, ratio), shaded=unknown, note=note, scale=ratios))
     return heat_maps(
         "Dissipation, weight and ratio over the angles", maps, positive.numpy(), negative.numpy(),
-        Scale("mean GD, or share of the weight"), ("mean angle μ", "mean angle μ"), columns=3,
-        note=f"Angles drawn around μ (spread {grid.positive_spread:g} and {grid.negative_spread:g}), {grid.negatives} "
-        "negatives; line: GD = 1/2. Ratio: at the means.",
+        kept, ("mean angle μ", "mean angle μ"), columns=3,
+        note=f"As in Li et al. 2024, Figure 2: angles drawn around μ (spread {grid.positive_spread:g} and "
+        f"{grid.negative_spread:g}),\n{grid.negatives} negatives, scope anchor; line: GD = 1/2. Ratio: at the means.",
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 TROUBLE = "#b3261e"
-LINES = {"training": "-", "held_out": (0, (4, 1.6))}
+LINES: dict[str, Any] = {"training": "-", "held_out": (0, (4, 1.6)), "validation": (0, (1, 1.2))}
+WORDS = {"training": "a training batch solid", "held_out": "held-out data dashed", "validation": "validation dotted"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,9 @@ class CurvePanel:
     logarithmic: bool = False
 
 
+SCORES = {"stsb_dev": "STS-B dev, ρ × 100", "knn": "kNN accuracy, %"}  # scores in words
 PANELS = (
+    CurvePanel("Score on validation data", (Curve("score", "score", ALIGNMENT),)),
     CurvePanel("Objective", (Curve("objective", "as trained", ALIGNMENT),)),
     CurvePanel("InfoNCE, τ = 0.05", (Curve("infonce", "InfoNCE", ALIGNMENT),)),
     CurvePanel(
@@ -50,6 +53,13 @@ PANELS = (
         (
             Curve("positive_cosine", "positives", ALIGNMENT, spread="positive_spread"),
             Curve("negative_cosine", "negatives", UNIFORMITY, spread="negative_spread"),
+        ),
+    ),
+    CurvePanel(
+        "Angles, radians, mean ± std. deviation",
+        (
+            Curve("positive_angle", "positives", ALIGNMENT, spread="positive_angle_spread"),
+            Curve("negative_angle", "negatives", UNIFORMITY, spread="negative_angle_spread"),
         ),
     ),
     CurvePanel(
@@ -85,21 +95,26 @@ PANELS = (
 )
 
 
-def draw_run(records: Sequence[Record], title: str = "A training run", columns: int = 5) -> Figure:
-    """Ten panels from the lines of a metrics.jsonl: training solid, held-out dashed, verdicts marked where they begin.
+def draw_run(records: Sequence[Record], title: str = "A training run", columns: int = 4) -> Figure:
+    """Panels from the lines of a metrics.jsonl: training solid, held-out dashed, validation dotted, verdicts marked
+    where they begin. First comes the score that decides which weights are kept.
 
-    A number that was never measured, or has no meaning for the objective, leaves its panel out.
+    A number that was never measured, or has no meaning for the objective, leaves its panel out, and so does InfoNCE
+    where it is the objective itself.
     """
     if not records:
         raise ValueError("there is nothing to draw: the run has no measurement yet")
-    panels = [panel for panel in PANELS if any(_points(records, curve, s) for curve in panel.curves for s in LINES)]
+    from matplotlib.ticker import MaxNLocator
+
+    panels = _panels(records)
     events = _events(records)
     lines = math.ceil(len(panels) / columns)
     width, height = 3.1 * columns + 0.3, 2.45 * lines + 1.0 + 0.2 * len(events)
     figure = new_figure(width, height)
     splits = [split for split in LINES if any(record["split"] == split for record in records)]
     last = max(record["step"] for record in records)
-    heading(figure, title, f"{last} steps, {len({r['step'] for r in records})} measurements; {_key(splits)}.")
+    times = len({record["step"] for record in records if record["split"] != "validation"})
+    heading(figure, title, f"{last} steps, {times} measurements; {_key(splits)}.")
     grid = figure.add_gridspec(
         lines, columns, left=0.55 / width, right=1 - 0.25 / width, bottom=(0.5 + 0.2 * len(events)) / height,
         top=1 - 1.0 / height, hspace=0.42, wspace=0.24,
@@ -110,6 +125,7 @@ def draw_run(records: Sequence[Record], title: str = "A training run", columns: 
         for step, _ in events:
             axis.axvline(step, color=TROUBLE, linewidth=0.9, linestyle=(0, (1, 1.5)), zorder=1)
         axis.set_xlim(0, max(last, 1))
+        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         if place + columns >= len(panels):
             axis.set_xlabel("step", size=8.5, color=INK)
     for place, (step, name) in enumerate(reversed(events)):
@@ -133,23 +149,38 @@ def save_run(
     return where / f"{name}.png"
 
 
+def _panels(records: Sequence[Record]) -> list[CurvePanel]:
+    """The panels that have something to show, none of them twice; the score's has its name and best value."""
+    found = [panel for panel in PANELS if any(_points(records, curve, s) for curve in panel.curves for s in LINES)]
+    measured = [record for record in records if not math.isnan(_number(record, "objective"))]
+    if measured and all(_number(r, "objective") == _number(r, "infonce") for r in measured):
+        found = [panel for panel in found if panel.title != "Objective"]
+    name = next((str(record["name"]) for record in records if "score" in record and "name" in record), "")
+    scores = [(_number(record, "score"), -record["step"]) for record in records if "score" in record]
+    best = max((pair for pair in scores if math.isfinite(pair[0])), default=(math.nan, 0))
+    title = f"{SCORES.get(name, name)}: best {best[0]:.2f}, step {-best[1]}"
+    return [replace(panel, title=title) if panel.curves[0].name == "score" else panel for panel in found]
+
+
 def _draw_panel(axis: Axes, panel: CurvePanel, records: Sequence[Record], splits: Sequence[str]) -> None:
     frame(axis)
     axis.set_title(panel.title, size=9.5, color=INK, loc="left", pad=5)
     if panel.logarithmic:
         _logarithmic(axis)
+    banded = "held_out" if "held_out" in splits else "training"
     for curve in panel.curves:
+        label: str | None = curve.label
         for split in splits:
             points = _points(records, curve, split)
             if not points:
                 continue
             steps, middle, low, high = zip(*points, strict=True)
-            label = curve.label if split == splits[0] else None
             axis.plot(
                 steps, middle, color=curve.colour, linestyle=LINES[split], linewidth=1.5, label=label,
-                marker="o" if len(points) == 1 else None, markersize=3,
+                marker="o" if len(points) == 1 or curve.name == "score" else None, markersize=3,
             )  # fmt: skip
-            if split == splits[-1] and (curve.spread or curve.band):
+            label = None
+            if split == banded and (curve.spread or curve.band):
                 axis.fill_between(steps, low, high, color=curve.colour, alpha=0.13, linewidth=0)
     if panel.logarithmic:
         _more_ticks(axis)
@@ -209,6 +240,5 @@ def _events(records: Sequence[Record]) -> list[tuple[int, str]]:
 
 
 def _key(splits: Sequence[str]) -> str:
-    words = {"training": "a training batch solid", "held_out": "held-out data dashed"}
-    band = ", with the bands" if any("held_out" in s for s in splits) and len(splits) > 1 else ""
-    return ", ".join(words[split] for split in splits) + band
+    band = " (with the bands)" if "held_out" in splits and "training" in splits else ""
+    return ", ".join(WORDS[split] + (band if split == "held_out" else "") for split in splits)

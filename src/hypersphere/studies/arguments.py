@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+from hypersphere.messages import INPUT, reason
+
 INTERRUPTED = 130
 
 
@@ -33,10 +35,14 @@ def whole_number(at_least: int) -> Callable[[str], int]:
 
 
 def run_command(command: Callable[[], int], if_stopped: str = "nothing was written") -> NoReturn:
-    """Ends the process with the command's exit code, or says what became of it if somebody stopped it."""
+    """Ends the process with the command's exit code, or says what became of it if somebody stopped it,
+    or what was wrong with a file or a setting."""
     try:
         code = command()
     except KeyboardInterrupt:
         print(f"\nStopped; {if_stopped}.", file=sys.stderr)
         code = INTERRUPTED
+    except INPUT as error:
+        print(f"{reason(error).rstrip('.')}.", file=sys.stderr)
+        code = 2
     sys.exit(code)

@@ -236,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         parser.error(f"argument --out: {options.out} cannot be a folder ({error.strerror}).")
     except ImportError:
-        parser.error("the picture needs matplotlib: pip install 'hypersphere[figures]'.")
+        parser.error("the picture needs matplotlib: pip install 'hypersphere-lab[figures]'.")
     outcomes: dict[str, list[Outcome]] = {}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # sets this small gain nothing from more, and lose on a busy machine

@@ -44,6 +44,17 @@ def test_cells_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
         Cells(tmp_path, {"dim": 8, "threads": 2})
 
 
+def test_cells_of_a_file_that_was_changed_are_measured_again(tmp_path: Path) -> None:
+    cells = Cells(tmp_path, {}, {"mine.py:f": "first"})
+    cells.keep(Cell("mine.py:f", "plain", 64, {"1": 2.0}))
+    cells.keep(Cell("met", "plain", 64, {"1": 2.0}))
+    assert [cell.source for cell in Cells(tmp_path, {}, {"mine.py:f": "first"}).all()] == ["first", ""]
+    changed = Cells(tmp_path, {}, {"mine.py:f": "second"})
+    assert [cell.objective for cell in changed.all()] == ["met"]
+    changed.keep(Cell("mine.py:f", "plain", 64, {"1": 3.0}))
+    assert Cells(tmp_path, {}, {"mine.py:f": "second"}).get("mine.py:f", "plain", 64).seconds == 3.0
+
+
 def test_a_ratio_needs_rounds_in_common() -> None:
     ours = Cell("met", "hypersphere", 64, {"monday": 1.0, "tuesday": 4.0})
     assert ratio(ours, Cell("met", "plain", 64, {"tuesday": 2.0})) == 2.0  # not 1.0 / 2.0

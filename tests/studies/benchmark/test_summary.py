@@ -1,4 +1,4 @@
-"""What a reader is told: measured cells, estimates marked as such, and the paragraph for the README."""
+"""What a reader is told: measured cells, estimates marked as such, and the overview for the README."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hypersphere.studies.benchmark import overview
 from hypersphere.studies.benchmark.cells import FAILED, OVER_MEMORY, OVER_TIME, Cell, Cells
 from hypersphere.studies.benchmark.summary import Summary
 
@@ -59,21 +60,38 @@ def test_estimates_are_no_points_of_the_chart(summary: Summary) -> None:
     assert [n for n, _ in curves["infonce", "hypersphere"].points] == [1024, 65536]
 
 
-def test_the_paragraph_says_what_the_cells_say(summary: Summary) -> None:
-    text = " ".join(summary.as_markdown().split())
+def test_the_overview_says_what_the_cells_say(summary: Summary) -> None:
+    text = summary.as_markdown()
     for words in (
-        "on 2 threads of abacus, D = 128",
-        "At N = 1,024 an objective takes 1.00 (met) to 2.00 (infonce), median 1.50, of the time of the bare",
-        "straight evaluation, and 0.25 (met) to 0.50 (infonce), median 0.38, of the time of the plain PyTorch form.",
-        "Its memory above the inputs is 0.25",
-        "sentence-transformers: 0.40 (infonce at 1,024).",
-        "At N = 65,536, 1 of 2 objectives were measured: 23.00 s to 23.00 s, 400 MB to 400 MB.",
-        "infonce there takes 23.00 s and 400 MB, where the plain form would need about 70.0 GB and is not run.",
+        "D = 128, 2 threads of abacus",
+        "| `infonce` | 1,024 | 100.0 ms | 50.0 ms | 200.0 ms | sentence-transformers 250.0 ms | 1.0 MB | 4.0 MB |",
+        "| `met` | 1,024 | 50.0 ms | 50.0 ms | 200.0 ms |  | 1.0 MB | 4.0 MB |",
+        "Median of 2 objectives at N = 1,024: 0.38 of the plain form's time and 0.25 of its memory.\n",
+        "Slower than plain there: none.",
+        "At N = 65,536 `infonce` takes 23.00 s and 400 MB; the plain form would need about 70.0 GB.",
     ):
         assert words in text
 
 
-def test_there_is_no_paragraph_without_plain_forms(tmp_path: Path) -> None:
+def test_an_objective_slower_than_its_plain_form_is_named(summary: Summary) -> None:
+    summary.cells.keep(Cell("barlow", "hypersphere", 1024, {"a": 0.3}, 10**6))
+    summary.cells.keep(Cell("barlow", "plain", 1024, {"a": 0.1}, 10**6))
+    assert "Slower than plain there: barlow (3.00)." in summary.as_markdown()
+
+
+def test_the_overview_is_made_again_from_the_folder(summary: Summary, tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{overview.BEGIN}\nold\n{overview.END}\nafter\n", encoding="utf-8")
+    (tmp_path / "benchmark.json").write_text(summary.as_json(), encoding="utf-8")
+    assert overview.main([str(tmp_path), str(readme)]) == 0
+    (text,) = overview.overview(summary.rows(), ABOUT)
+    assert readme.read_text(encoding="utf-8") == f"before\n{text}\nafter\n"
+    assert (tmp_path / "overview.png").read_bytes().startswith(b"\x89PNG")
+    readme.write_text("no marks", encoding="utf-8")
+    assert overview.main([str(tmp_path), str(readme)]) == 2 and readme.read_text(encoding="utf-8") == "no marks"
+
+
+def test_there_is_no_overview_without_plain_forms(tmp_path: Path) -> None:
     cells = Cells(tmp_path, {})
     cells.keep(Cell("infonce", "hypersphere", 64, {"a": 0.1}, 10))
-    assert "Forward and backward in" not in Summary(cells, ABOUT, {}).as_markdown()
+    assert overview.BEGIN not in Summary(cells, ABOUT, {}).as_markdown()

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from hypersphere.names import did_you_mean
-from hypersphere.objectives import Objective, create_objective, list_objectives
+from hypersphere.objectives import Objective, create_objective, files, list_objectives
+from hypersphere.objectives.registry import with_file
 from hypersphere.studies.benchmark import plain
 
 CLASSES = 100
@@ -54,7 +55,7 @@ NAMED = (
     Case("paradigm", "paradigm", plain=lambda o, a, b, y: plain.paradigm(a, b)),
     Case("mmhe", "mmhe", plain=lambda o, a, b, y: plain.mmhe(a, b)),
     Case("mbarlow", "mbarlow", plain=lambda o, a, b, y: plain.mbarlow(a, b)),
-    Case("cloa", "cloa", plain=lambda o, a, b, y: plain.cloa(a, b, y, o.anchors)),
+    Case("cloa", "cloa", {"base": "infonce"}, lambda o, a, b, y: plain.cloa(a, b, y, o.anchors)),
     Case("arccon", "arccon", plain=lambda o, a, b, y: plain.arccon(a, b)),
     Case("barlow", "barlow", plain=lambda o, a, b, y: plain.barlow(a, b)),
     Case("dcl", "dcl", plain=lambda o, a, b, y: plain.dcl(a, b)),
@@ -83,11 +84,24 @@ def cases() -> list[Case]:
 
 
 def find_case(label: str) -> Case:
-    return next(case for case in cases() if case.label == label)
+    return own_case(label) or next(case for case in cases() if case.label == label)
+
+
+def own_case(name: str) -> Case | None:
+    """The case of an objective in a file of the user's own, ``mine.py:name``; None for any other."""
+    return Case(name, name) if files.split(name) else None
+
+
+def source_of(case: Case) -> str | None:
+    """SHA-256 of the user's file that the objective comes from; None if it is one of the package's."""
+    parts = files.split(with_file(case.name))
+    return None if parts is None else files.fingerprint(parts[0])
 
 
 def chosen(only: Sequence[str] | None, known: Sequence[Case]) -> list[Case]:
-    """The cases with these labels, or of these objectives; all of them if none is named."""
+    """The cases with these labels, or of these objectives, those in files among them; all known ones if none is
+    named."""
+    known = [*known, *(case for name in dict.fromkeys(only or ()) if (case := own_case(name)))]
     for name in only or ():
         if not any(name in (case.label, case.name) for case in known):
             labels = [case.label for case in known]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hypersphere.documents import as_record, parse_json, read_json
 from hypersphere.report import write_whole
 
 MEASURED, OVER_MEMORY, OVER_TIME, FAILED = "measured", "over memory", "over time", "failed"
@@ -33,6 +34,7 @@ class Cell:
     expected_bytes: float | None = None
     note: str = ""
     version: str = ""
+    source: str = ""  # of an objective of the user's own: SHA-256 of its file
 
     @property
     def seconds(self) -> float | None:
@@ -49,8 +51,10 @@ def ratio(cell: Cell, other: Cell) -> float | None:
 class Cells:
     """The cells of a folder. What is kept is on the disk before ``keep`` returns."""
 
-    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
-        """``settings`` under which cells can be compared; a folder with others is refused."""
+    def __init__(self, folder: Path, settings: dict[str, Any], sources: Mapping[str, str] | None = None) -> None:
+        """``settings`` under which cells can be compared; a folder with others is refused. ``sources``: by objective of
+        the user's own the SHA-256 of its file; cells measured before the file was changed are left out."""
+        self.sources = dict(sources or {})
         self.path = folder / "cells.jsonl"
         self._found: dict[tuple[str, str], dict[int, Cell]] = {}
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,9 +70,9 @@ class Cells:
             write_whole(path, json.dumps(settings, indent=1) + "\n")
             return
         try:
-            before = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            raise ValueError(f"{path} is not readable as JSON") from None
+            before = read_json(path, dict)
+        except ValueError as error:
+            raise ValueError(f"{path} is not readable as JSON ({error})") from None
         for name, value in settings.items():
             if before.get(name) != value:
                 raise ValueError(f"{folder} holds cells with {name} {before.get(name)!r}, not {value!r}")
@@ -80,19 +84,21 @@ class Cells:
             os.truncate(self.path, len(whole))
         for number, line in enumerate(whole.decode(errors="replace").splitlines(), start=1):
             try:
-                cell = Cell(**json.loads(line))
-            except (ValueError, TypeError):
+                cell = as_record(Cell, parse_json(line, "a line"), "a line")
+            except ValueError:
                 raise ValueError(f"line {number} of {self.path} is not a cell") from None
-            self.know(cell)
+            if cell.source == self.sources.get(cell.objective, cell.source):
+                self.know(cell)
 
     def know(self, cell: Cell) -> None:
         """Takes note of a cell whose next turn will put it on the disk."""
+        cell = replace(cell, source=self.sources.get(cell.objective, cell.source))
         self._found.setdefault((cell.objective, cell.by), {})[cell.size] = cell
 
     def keep(self, cell: Cell) -> None:
         self.know(cell)
         with self.path.open("ab") as file:
-            file.write(json.dumps(asdict(cell)).encode() + b"\n")
+            file.write(json.dumps(asdict(self.get(cell.objective, cell.by, cell.size))).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hypersphere.documents import read_json
 from hypersphere.report import write_whole
 from hypersphere.studies.benchmark.timing import duration
 
@@ -28,7 +29,7 @@ class Parts:
 
     def _before(self, path: Path) -> dict[str, Part]:
         try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
+            kept = read_json(path, dict)
             settings, found = dict(kept["settings"]), {name: dict(part) for name, part in kept["parts"].items()}
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(f"{path} does not hold parts of a measurement; move it away to begin anew.") from None

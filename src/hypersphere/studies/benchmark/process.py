@@ -19,7 +19,8 @@ STARTING = 300.0  # seconds in which a worker must be ready
 
 @dataclass(frozen=True)
 class Job:
-    """One cell: a case, by whom, at which size; ``max_bytes`` above the inputs are allowed."""
+    """One cell: a case, by whom, at which size; ``max_bytes`` above the inputs are allowed. ``imports``: files that
+    register objectives."""
 
     objective: str
     by: str
@@ -27,6 +28,7 @@ class Job:
     dim: int
     threads: int
     max_bytes: int
+    imports: tuple[str, ...] = ()
 
 
 class Worker:

@@ -27,7 +27,8 @@ TELLING = 1024  # the time of smaller batches is mostly overhead, and says nothi
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be measured. ``pythons``: the peers that take part and the interpreter each runs under."""
+    """What is to be measured. ``pythons``: the peers that take part and the interpreter each runs under; ``imports``:
+    files that register objectives of the user's own."""
 
     cases: Sequence[Case]
     sizes: Sequence[int]
@@ -37,6 +38,7 @@ class Plan:
     max_bytes: int
     max_seconds: float
     pythons: Mapping[str, str] = field(default_factory=dict)
+    imports: tuple[str, ...] = ()
 
     @cached_property
     def contestants(self) -> dict[str, list[str]]:
@@ -152,7 +154,9 @@ class Benchmark:
     def _worker(self, label: str, by: str, size: int) -> Worker:
         plan = self.plan
         job = Job(label, by, size, plan.dim, plan.threads, plan.max_bytes)
-        return Worker(job, plan.pythons[by]) if by in plan.pythons else Worker(job)
+        if by in plan.pythons:  # a peer has no use for the user's files, and may lack what they import
+            return Worker(job, plan.pythons[by])
+        return Worker(replace(job, imports=plan.imports))
 
     def _drop(self, workers: dict[str, Worker], label: str, by: str, size: int, answer: Mapping[str, Any]) -> None:
         """A cell that could not be measured, and why."""

@@ -14,7 +14,7 @@ from hypersphere.report import markdown_table
 from hypersphere.studies.benchmark import quantities
 from hypersphere.studies.benchmark.cases import LIMIT, OURS, PLAIN
 from hypersphere.studies.benchmark.cells import FAILED, MEASURED, OVER_MEMORY, OVER_TIME, Cell, Cells, ratio
-from hypersphere.studies.benchmark.paragraph import paragraph
+from hypersphere.studies.benchmark.overview import overview
 
 Row = dict[str, Any]
 ORDER = (OURS, LIMIT, PLAIN)  # then the peers
@@ -133,7 +133,7 @@ class Summary:
         return found
 
     def as_markdown(self) -> str:
-        parts = ["# Objectives: time and memory against the batch size", *paragraph(self.cells, self.about)]
+        parts = ["# Objectives: time and memory against the batch size", *overview(self.rows(), self.about)]
         for table in self.tables():
             parts += [f"## {table.title}", markdown_table(table.header, table.rows)]
         return "\n\n".join([*parts, "\n".join(f"- {note}" for note in self.notes())]) + "\n"

@@ -19,6 +19,8 @@ import torch
 from torch import Tensor
 
 from hypersphere import streaming
+from hypersphere.objectives.files import blame
+from hypersphere.objectives.registry import import_file
 from hypersphere.studies.benchmark.cases import LIMIT, OURS, PLAIN, find_case, inputs, step
 from hypersphere.studies.benchmark.limits import blocked, whole, work
 from hypersphere.studies.benchmark.memory import allow, peak_above
@@ -115,6 +117,8 @@ def serve(job: Mapping[str, Any], requests: IO[str], answer: Callable[[Mapping[s
     label, by = job["objective"], job["by"]
     torch.set_num_threads(job["threads"])
     try:
+        for path in job.get("imports", ()):
+            import_file(path)
         actions = prepared(label, by, job["size"], job["dim"])
         allow(job["max_bytes"])
         answer({"ready": True, "version": versions(by)})
@@ -127,7 +131,7 @@ def serve(job: Mapping[str, Any], requests: IO[str], answer: Callable[[Mapping[s
         if out_of_memory(error):
             answer({"over": "memory"})
         else:
-            answer({"failed": f"{type(error).__name__}: {error}".splitlines()[0]})
+            answer({"failed": blame(error) or f"{type(error).__name__}: {error}".splitlines()[0]})
 
 
 def main() -> None:

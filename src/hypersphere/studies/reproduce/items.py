@@ -1,76 +1,59 @@
-"""The items that can be reproduced, by name, and how one is run and written down."""
+"""How an item is run, judged and written down."""
 
 from __future__ import annotations
 
 import csv
 import importlib
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from hypersphere.names import did_you_mean
 from hypersphere.report import write_whole
+from hypersphere.studies.reproduce.catalogue import ITEMS, check, cite
 
 Rows = Sequence[Mapping[str, Any]]
+Verdict = Literal["agrees", "partly", "does not agree", "undecided"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What an item found: the paper's claim, what was measured, whether they agree, and errata met on the way.
+    """What an item found: the paper's claim, what was measured, and errata met on the way.
 
+    clauses: the parts of the claim, each True where it holds, False where it does not, None where it was not measured.
     data: tables by name, written as CSV. figures: matplotlib figures by name, written as PNG and PDF.
     """
 
-    title: str
     claim: str
     measured: str
-    agrees: bool | None  # None: the paper makes no claim that can be checked here
+    clauses: Mapping[str, bool | None]
     errata: str = ""
     data: Mapping[str, Rows] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
 
-
-Item = Callable[[bool], Finding]  # called with quick: True for a small version of the same computation
-
-# Name -> module below this package and its function.
-ITEMS: dict[str, str] = {
-    "nie2023/fig2": "nie2023.maps:fig2",
-    "nie2023/fig4": "nie2023.maps:fig4",
-    "nie2023/bounds": "nie2023.bounds:bounds",
-    "nie2023/appendix-d": "nie2023.appendix_d:appendix_d",
-    "nie2023/mixup-bounds": "nie2023.mixup:mixup_bounds",
-    "li2024/table1": "li2024.table1:table1",
-    "li2024/table2": "li2024.table2:table2",
-    "li2024/fig2": "li2024.dissipation:fig2",
-    "li2024/fig3": "li2024.hardest:fig3",
-    "li2024/fig4": "li2024.ratio:fig4",
-    "li2024/fig10": "li2024.dissipation:fig10",
-    "li2024/lemma1": "li2024.lemma1:lemma1",
-    "li2024/fig11": "li2024.geometry:fig11",
-    "li2024/fig12": "li2024.geometry:fig12",
-    "koromilas2024/minimisers": "koromilas2024.minimisers:minimisers",
-    "koromilas2024/batch-independence": "koromilas2024.batch_independence:batch_independence",
-    "cloa2024/theorem31": "cloa2024.theorem31:theorem31",
-    "cloa2024/table1": "cloa2024.table1:table1",
-}
+    @property
+    def verdict(self) -> Verdict:
+        """All clauses hold, some do, none does; undecided if what was measured holds and something was not."""
+        measured = [holds for holds in self.clauses.values() if holds is not None]
+        if not all(measured):
+            return "partly" if any(measured) else "does not agree"
+        return "agrees" if measured and len(measured) == len(self.clauses) else "undecided"
 
 
-def list_items() -> list[str]:
-    return sorted(ITEMS)
+def find(name: str) -> Callable[[bool], Finding]:
+    """The function of an item, called with quick: True for a small version of the same computation."""
+    check(name)
+    module, _, function = ITEMS[name].code.partition(":")
+    item: Callable[[bool], Finding] = getattr(
+        importlib.import_module(f"hypersphere.studies.reproduce.{module}"), function
+    )
+    return item
 
 
-def find(name: str) -> Item:
-    if name not in ITEMS:
-        raise ValueError(f"there is nothing to reproduce called {name!r}{did_you_mean(name, ITEMS)} (see --list)")
-    module, _, function = ITEMS[name].partition(":")
-    found: Item = getattr(importlib.import_module(f"hypersphere.studies.reproduce.{module}"), function)
-    return found
-
-
-def reproduce(name: str, out: Path, quick: bool = False) -> Path:
-    """Runs one item and writes its text, data and figures into ``out/paper/item``; returns the text's path.
+def reproduce(name: str, out: Path, quick: bool = False) -> tuple[Finding, Path]:
+    """Runs one item and writes its text, data and figures into ``out/paper/item``; returns the finding and the folder.
 
     The quick version has the folder ``out/paper/item-quick``, so that it never replaces a full result.
     """
@@ -80,19 +63,27 @@ def reproduce(name: str, out: Path, quick: bool = False) -> Path:
     for table, rows in finding.data.items():
         write_whole(folder / f"{table}.csv", _csv(rows))
     for figure, drawn in finding.figures.items():
+        _sign(drawn, name, quick)
         for kind in ("png", "pdf"):
-            write_whole(folder / f"{figure}.{kind}", _drawn(drawn, kind))
-    verdict = {True: "agrees", False: "does not agree", None: "no claim to check"}[finding.agrees]
-    lines = [f"# {finding.title} ({name})", "", f"**The paper:** {finding.claim}", "", f"**Here:** {finding.measured}"]
-    lines += ["", f"**Verdict:** {verdict}."]
+            write_whole(folder / f"{figure}.{kind}", _drawn(drawn, kind, cite(name)))
+    write_whole(folder / "finding.md", page(name, finding, quick))
+    return finding, folder
+
+
+def page(name: str, finding: Finding, quick: bool = False) -> str:
+    """What the paper claims, what was measured, which parts of the claim hold; then pictures and data."""
+    lines = [f"# {ITEMS[name].title} ({name})", "", f"{cite(name)}.", "", f"**The paper:** {finding.claim}", ""]
+    lines += [f"**Here:** {finding.measured}", "", f"**Verdict:** {finding.verdict}.", ""]
+    words = {True: "holds", False: "does not hold", None: "not measured"}
+    lines += [f"- {words[holds]}: {clause}" for clause, holds in finding.clauses.items()]
     lines += ["", f"**Errata met:** {finding.errata or 'none.'}"]
+    if re.search(r"\bE\d", finding.errata):
+        lines += ["", "The errata by number: docs/errata.md."]
     if quick:
         lines += ["", "This was the quick version: the same computation on fewer points."]
     lines += ["", *(f"![{figure}]({figure}.png)" for figure in finding.figures)]
     lines += ["", *(f"Data: [{table}.csv]({table}.csv)" for table in finding.data)]
-    text = folder / "finding.md"
-    write_whole(text, "\n".join(lines) + "\n")
-    return text
+    return "\n".join(lines) + "\n"
 
 
 def _csv(rows: Rows) -> str:
@@ -103,7 +94,19 @@ def _csv(rows: Rows) -> str:
     return page.getvalue()
 
 
-def _drawn(figure: Any, kind: str) -> bytes:
+def _sign(figure: Any, name: str, quick: bool) -> None:
+    """Names paper and item below a figure."""
+    width, height = figure.get_size_inches()
+    words = f"{cite(name)}. Computed with: hypersphere reproduce {name}{' --quick' if quick else ''}"
+    # A layout is fixed as it was: else a legend at the bottom moves with the edge of the page, onto the words.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for legend in figure.legends:
+        legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
+    figure.text(0.2 / width, -0.1 / height, words, size=7.5, color="#6b7885", va="top")
+
+
+def _drawn(figure: Any, kind: str, title: str) -> bytes:
     page = io.BytesIO()
-    figure.savefig(page, format=kind, dpi=160, bbox_inches="tight")
+    figure.savefig(page, format=kind, dpi=160, bbox_inches="tight", metadata={"Title": title})
     return page.getvalue()

@@ -68,7 +68,6 @@ def table1(quick: bool = False) -> Finding:
     fitting = sum(row["probability"] != "none" for row in placed)
     questions = " ".join(f"{row.method}: {row.question}" for row in PUBLISHED if row.question)
     return Finding(
-        title="Losses as affinity, probability and divergence",
         claim="Contrastive losses differ in three choices: an affinity, a map to probabilities, a divergence; "
         "ImageNet-1k "
         f"top-1 with ResNet-50 is listed for {len(given)} of {len(PUBLISHED)} methods, {min(given)} to {max(given)} %.",
@@ -78,7 +77,7 @@ def table1(quick: bool = False) -> Finding:
         "margins or feature statistics, for which the middle column is empty, as the paper leaves it for VICReg "
         "and Barlow "
         "Twins. The accuracies come from different papers and training lengths: they do not rank the losses.",
-        agrees=None,
+        clauses={"the accuracies listed": None},
         errata=questions + " The paper's 'distance metric s' is a similarity (E10).",
         data={"published": published, "registry": placed},
         figures={"taxonomy": draw_taxonomy(methods), "registry": draw_placement(_groups())},

@@ -197,12 +197,14 @@ def _minimisers(few: list[dict[str, Any]], many: list[dict[str, Any]], steps: in
         f"one start and {steps} steps: soft potentials may care little for a few close pairs, or need longer."
     )
     return Finding(
-        title="Minimisers of contrastive losses in a batch and in the limit",
         claim="InfoNCE's variants, DHEL and KCL have the same minimisers, in a batch and in the limit of many "
         "points: aligned pairs, spread as a regular simplex if N ≤ D+1, as a cross-polytope if N = 2D (Cohn and Kumar "
         "2007), and as the uniform measure in the limit.",
         measured=measured,
-        agrees=not below and not missed and all(rate < FALLING for rate in rates.values()),
+        clauses={
+            "in a batch: the simplex or the cross-polytope, and nothing lower": not below and not missed,
+            "in the limit: the uniform measure": all(rate < FALLING for rate in rates.values()) if rates else None,
+        },
         errata="DHEL exists in two forms: the authors' figure has the anchor's energy, their code adds that of the "
         "other view (here 'both'). The code's logarithmic kernel has ½ in the energy only; here it has ½ in both "
         "places, which changes no minimiser.",

@@ -47,11 +47,10 @@ def fig4(quick: bool = False) -> Finding:
         for k, (share, low, high) in usual.items()
     )
     return Finding(
-        "Ratio over the angles",
         "Where the gradient is not dissipated and the positive is the nearer one, the ratios of ArcCon and MET are "
         "mostly between 1 and 2.",
         f"Share of the unshaded cells with a ratio between 1 and 2: {listed}.",
-        all(share > 0.5 for share, _, _ in usual.values()),
+        {f"mostly between 1 and 2: {TITLES[name].split(',')[0]}": share > 0.5 for name, (share, _, _) in usual.items()},
         "The caption speaks of three ratios; two are shown.",
         {"fig4": rows},
         {"fig4": drawn},

@@ -51,7 +51,6 @@ def mixup_bounds(quick: bool = False) -> Finding:
     shares = {kind: count / draws for kind, count in harder.items()}
     rows = [{"kind": kind, "slack": value} for kind, values in slack.items() for value in values]
     return Finding(
-        "Bounds of InfoNCE with mixed negatives",
         "Negatives mixed of negatives keep the bound of a triplet with margin τ log(n+M); negatives mixed with the "
         "positive have, where a mix is the hardest, that of margin τ log(n+M)/(1-λ), scaled by 1-λ: mixing the "
         "positive in acts as a larger margin. A mix of negatives is never harder than the hardest negative.",
@@ -59,7 +58,11 @@ def mixup_bounds(quick: bool = False) -> Finding:
         f"(negatives mixed) and {lowest['positive with negative']:.2f} (positive mixed in, λ = {lam}, {used} draws "
         f"whose hardest is a mix). A mix of negatives was the hardest in {shares['as it is']:.1%} of the draws; "
         f"re-normalised, as released code has it, in {shares['re-normalised']:.1%}.",
-        min(lowest.values()) > 0 and harder["as it is"] == 0,
+        {
+            "the bound for negatives mixed of negatives": lowest["negative with negative"] > 0,
+            "the bound for negatives mixed with the positive": lowest["positive with negative"] > 0,
+            "a mix of negatives, not re-normalised, is never harder than the hardest negative": harder["as it is"] == 0,
+        },
         "The claim about hardness holds only while mixes are not re-normalised to unit length.",
         {"slack": rows},
         {"mixup-bounds": _draw_mixup(slack, shares)},

@@ -1,4 +1,4 @@
-"""Lengths of the two parts of an anchor's gradient, by formula and by dissect."""
+"""Lengths of the alignment part and of one negative's part of an anchor's gradient, by formula and by dissect."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ from typing import Any
 import numpy as np
 import torch
 
-from hypersphere.anatomy import (
-    dissect,
-)
+from hypersphere.anatomy import dissect
+from hypersphere.geometry import tangent
 from hypersphere.objectives import create_objective
 
 TAU, T = 0.05, 2.0
 MARGINS = {"mpt": 0.23, "met": 0.45, "mat": 0.15 * math.pi}
-Norms = tuple[Any, Any]  # alignment part; all negatives together
+Norms = tuple[Any, Any]  # alignment part; part of one negative
+HINGES = ("mpt", "met", "mat")  # of all their negatives the hardest alone has a part
 
 
 def norms(name: str, positive: Any, negative: Any, count: int = 64) -> Norms:
-    """Lengths of the two parts of an anchor's tangential gradient, its positive at one angle and all ``count``
-    negatives at another, in one place (1/‖g‖ dropped). For align_uniform: of either term alone, times N.
+    """Lengths of the alignment part and of one negative's part of an anchor's tangential gradient, the positive at one
+    angle and all ``count`` negatives at another, in one place (1/‖g‖ dropped).
+
+    For align_uniform: of L_align, and of L_uniform if all N(N-1) pairs of N = count + 1 instances are at one angle.
+    For the hinges the negative is the hardest.
 
     >>> [round(float(part), 6) for part in norms("mat", 0.5, 0.6)]
     [1.0, 1.0]
     """
     if name in ("infonce", "dcl", "dcl_plus"):
         gate = _softmax_gate(name, positive, negative, count)
-        return gate * np.sin(positive) / TAU, gate * np.sin(negative) / TAU
+        return gate * np.sin(positive) / TAU, gate * np.sin(negative) / (TAU * count)
     if name == "align_uniform":
-        return 2 * np.sin(positive) + 0 * negative, 2 * T * np.sin(negative) + 0 * positive
+        pairs = count * (count + 1)
+        return 2 * np.sin(positive) + 0 * negative, 2 * T * np.sin(negative) / pairs + 0 * positive
     gate = np.where(edge(name, positive, negative, count) < 0, 1.0, 0.0)
     if name == "mpt":
         return gate * np.sin(positive), gate * np.sin(negative)
@@ -57,13 +61,28 @@ def _softmax_gate(name: str, positive: Any, negative: Any, count: int) -> Any:
 
 def measured_norms(name: str, positive: float, negative: float, count: int = 64) -> tuple[float, float]:
     """The same by ``dissect`` on vectors placed at those angles: one anchor, and its negatives in one place."""
+    if name == "align_uniform":
+        return _measured_terms(positive, negative, count)
     h = torch.tensor([[1.0, 0, 0], [1.0, 0, 0]], dtype=torch.float64)
     away = torch.tensor([math.cos(negative), 0, math.sin(negative)], dtype=torch.float64)
     pulls = torch.tensor([math.cos(positive), math.sin(positive), 0], dtype=torch.float64)
-    settings: dict[str, Any] = {"temperature": TAU} if name in ("infonce", "dcl", "dcl_plus") else {}
-    if name in MARGINS:
-        settings["margin"] = MARGINS[name]
-    found = dissect(create_objective(name, **settings), h, torch.stack([pulls, away]),
-                    negatives=away.expand(count - 1, 3) if count > 1 else None)  # fmt: skip
-    parts = found.parts()
-    return parts["alignment"][0].norm().item(), parts["uniformity"][0].norm().item()
+    settings: dict[str, Any] = {"margin": MARGINS[name]} if name in MARGINS else {"temperature": TAU}
+    others = 0 if name in HINGES else count - 1  # a hinge sees one negative; more in its place would be a tie
+    anatomy = dissect(create_objective(name, **settings), h, torch.stack([pulls, away]),
+                      negatives=away.expand(others, 3) if others else None)  # fmt: skip
+    push = anatomy.coefficients.negative[0, 1] * tangent(away.unsqueeze(0), h[:1])
+    return anatomy.parts()["alignment"][0].norm().item(), push.norm().item()
+
+
+def _measured_terms(positive: float, negative: float, count: int) -> tuple[float, float]:
+    """L_align and L_uniform of a batch whose anchors stand in one place and whose second view in another."""
+    size, weight = count + 1, 0.5
+    h = torch.tensor([[1.0, 0, 0]], dtype=torch.float64).expand(size, 3)
+    objective = create_objective("align_uniform", pairs="cross", alpha=2, t=T, weight=weight)
+    parts = []
+    for theta in (positive, negative):
+        others = torch.tensor([[math.cos(theta), math.sin(theta), 0]], dtype=torch.float64).expand(size, 3)
+        parts.append(dissect(objective, h, others, scope="batch"))
+    align = parts[0].parts()["alignment"][0].norm().item() * size / (1 - weight)  # L_align is a mean over the batch
+    push = parts[1].coefficients.negative[0, 1] * tangent(parts[1].positives[1:2], h[:1])
+    return align, push.norm().item() / weight

@@ -1,0 +1,159 @@
+"""What can be reproduced: the papers, their items by name, where each stands in its paper, and how long it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypersphere.names import did_you_mean, nearest
+
+
+@dataclass(frozen=True)
+class Paper:
+    """How a paper is cited in a picture and in a list, and which of its figures and tables need trained encoders."""
+
+    short: str
+    title: str
+    venue: str
+    trained: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Item:
+    """One table, figure or statement of a paper.
+
+    place: where it stands in the paper. minutes: of the full version on one thread of a server CPU.
+    code: the module below this package and its function.
+    """
+
+    title: str
+    place: str
+    minutes: float
+    code: str
+
+
+PAPERS: dict[str, Paper] = {
+    "nie2023": Paper(
+        "Nie et al. 2023",
+        "On the Inadequacy of Optimizing Alignment and Uniformity in Contrastive Learning of Sentence Representations",
+        "ICLR 2023",
+        trained=("fig1", "fig3", "table1", "table2"),
+    ),
+    "li2024": Paper(
+        "Li et al. 2024",
+        "Towards Better Understanding of Contrastive Sentence Representation Learning: A Unified Paradigm for Gradient",
+        "ACL 2024",
+        trained=("fig1", "fig5", "fig6", "fig7", "fig8", "fig9", "fig12", *(f"table{k}" for k in range(3, 8))),
+    ),
+    "koromilas2024": Paper(
+        "Koromilas et al. 2024", "Bridging Mini-Batch and Asymptotic Analysis in Contrastive Learning", "ICML 2024"
+    ),
+    "cloa2024": Paper(
+        "Li and Pimentel-Alarcón 2024",
+        "Contrastive Learning with Orthonormal Anchors",
+        "arXiv 2403.18699v1",
+        trained=("fig2", "fig3", "table2", "table3", "table4"),
+    ),
+}
+
+# What a picture shows that illustrates a paper without being a picture of it.
+NOT_A_FIGURE = "not a figure of the paper"
+
+ITEMS: dict[str, Item] = {
+    "nie2023/fig2": Item("Length of the alignment part of the gradient", "Figure 2", 0.1, "nie2023.maps:fig2"),
+    "nie2023/fig4": Item("Length of one negative's part of the gradient", "Figure 4", 0.1, "nie2023.maps:fig4"),
+    "nie2023/bounds": Item(
+        "Upper bounds of InfoNCE: DCL+ and MPT", "section 4, Eq. 10 and 13", 0.1, "nie2023.bounds:bounds"
+    ),
+    "nie2023/appendix-d": Item(
+        "A common lower bound of both uniformities", "Appendix D", 0.1, "nie2023.appendix_d:appendix_d"
+    ),
+    "nie2023/mixup-bounds": Item(
+        "Bounds of InfoNCE with mixed negatives", "Appendix E", 0.1, "nie2023.mixup:mixup_bounds"
+    ),
+    "li2024/table1": Item("Components of four contrastive losses", "Table 1", 0.1, "li2024.table1:table1"),
+    "li2024/table2": Item(
+        "Components of the other losses, original and modified", "Table 2", 0.1, "li2024.table2:table2"
+    ),
+    "li2024/fig2": Item("Mean dissipation of InfoNCE, ArcCon, MPT and MET", "Figure 2", 0.9, "li2024.dissipation:fig2"),
+    "li2024/fig3": Item("Share of the hardest negative in the weight", "Figure 3", 0.1, "li2024.hardest:fig3"),
+    "li2024/fig4": Item("Ratio of ArcCon and MET over the angles", "Figure 4", 0.1, "li2024.ratio:fig4"),
+    "li2024/fig10": Item("Mean dissipation of InfoNCE and MPT", "Figure 10", 0.5, "li2024.dissipation:fig10"),
+    "li2024/fig11": Item("The geometry of Lemma 1", "Figure 11", 0.1, "li2024.geometry:fig11"),
+    "li2024/lemma1": Item(
+        "Which ratios bring an anchor closer to its positive", "Lemma 1", 0.1, "li2024.lemma1:lemma1"
+    ),
+    "li2024/components": Item(
+        "Dissipation, weight and ratio, each changed alone",
+        f"Eq. 4 ({NOT_A_FIGURE})",
+        0.1,
+        "li2024.components:components",
+    ),
+    "koromilas2024/minimisers": Item(
+        "Minimisers of contrastive losses, in a batch and in the limit",
+        f"on minimisers ({NOT_A_FIGURE})",
+        1.4,
+        "koromilas2024.minimisers:minimisers",
+    ),
+    "koromilas2024/batch-independence": Item(
+        "The expected loss against the batch size",
+        f"on the batch size ({NOT_A_FIGURE})",
+        0.2,
+        "koromilas2024.batch_independence:batch_independence",
+    ),
+    "cloa2024/theorem31": Item(
+        "Embeddings on one line: slope and curvature", "Theorem 3.1", 0.8, "cloa2024.theorem31:theorem31"
+    ),
+    "cloa2024/table1": Item("Losses as affinity, probability and divergence", "Table 1", 0.1, "cloa2024.table1:table1"),
+}
+
+
+def list_items(name: str | None = None) -> list[str]:
+    """All items; those of one paper; or one alone, by its name. ValueError where there is none of that name.
+
+    >>> list_items("cloa2024")
+    ['cloa2024/theorem31', 'cloa2024/table1']
+    """
+    if name is None:
+        return list(ITEMS)
+    if name in PAPERS:
+        return [each for each in ITEMS if paper_of(each) == name]
+    check(name)
+    return [name]
+
+
+def paper_of(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def check(name: str) -> None:
+    """Raises ValueError with one sentence unless there is an item of this name: what its paper has, and the nearest."""
+    if name in ITEMS:
+        return
+    paper, _, wanted = name.partition("/")
+    if paper in PAPERS:
+        own = [each.partition("/")[2] for each in list_items(paper)]
+        if wanted in PAPERS[paper].trained:
+            raise ValueError(f"{name} needs trained encoders and is not here (see 'hypersphere recipes'), only "
+                             f"{_listed(own)} are.")  # fmt: skip
+        near = nearest(wanted, own, alike=0.7)  # fig99 is no more like fig2 than like fig4
+        hint = f"; did you mean '{paper}/{near}'?" if near else "."
+        raise ValueError(f"{paper} has no item {wanted!r}, only {_listed(own)}{hint}")
+    same = [each for each in ITEMS if each.partition("/")[2] == (wanted or paper)]
+    if same:
+        raise ValueError(f"there is no paper {paper!r}, but there is {_listed(same)}." if wanted else
+                         f"{name!r} lacks its paper: there is {_listed(same)}.")  # fmt: skip
+    hint = did_you_mean(paper, PAPERS) or "."
+    raise ValueError(f"there is no paper {paper!r} to reproduce, only {_listed(list(PAPERS))}{hint}")
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def cite(name: str) -> str:
+    """The paper of an item and the place in it.
+
+    >>> cite("li2024/fig3")
+    'Li et al. 2024, Figure 3'
+    """
+    return f"{PAPERS[paper_of(name)].short}, {ITEMS[name].place}"
