@@ -118,7 +118,7 @@ def test_without_typer_one_sentence_says_what_to_install() -> None:
     script = "import sys; sys.modules['typer'] = None\nfrom hypersphere.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert done.stderr == "The command needs typer and rich: pip install 'hypersphere[cli]'.\n"
+    assert done.stderr == "The command needs typer and rich: pip install 'hypersphere-lab[cli]'.\n"
 
 
 @pytest.mark.parametrize(

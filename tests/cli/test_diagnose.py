@@ -1,6 +1,7 @@
 """``hypersphere diagnose`` as a user meets it."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -39,10 +40,71 @@ def test_a_table_and_a_verdict(views):
     answer = run(views)
     assert answer.exit_code == 0, answer.output
     assert "60 rows of 8 dimensions, two views" in answer.stdout
-    for word in ("alignment", "Wasserstein uniformity", "effective rank", "hubness", "class gap", "length one"):
+    for word in ("alignment", "Wasserstein uniformity", "effective rank of unit rows", "hubness", "class gap"):
         assert word in answer.stdout
-    assert "Verdict: classes mixed." in answer.stdout and "Remedy:" in answer.stdout
-    assert all(len(line) <= 100 for line in answer.stdout.partition("Rows were")[0].splitlines())
+    lines = [line for line in answer.stdout.splitlines() if line]
+    assert lines[1].startswith("Has it collapsed? No: 75 % of the variance is along ")
+    assert lines[2] == "Verdict: classes mixed." and "Remedy:" in answer.stdout and "length one" in answer.stdout
+    numbers = answer.stdout.partition("alignment")[2].partition("Rows were")[0]
+    assert all(len(line) <= 100 for line in numbers.splitlines())
+
+
+def test_a_collapse_is_answered_first_and_in_json(tmp_path):
+    np.save(tmp_path / "z.npy", 1 + 1e-4 * np.random.default_rng(0).normal(size=(50, 8)))
+    answer = run(tmp_path / "z.npy")
+    assert answer.stdout.splitlines()[2].startswith("Has it collapsed? Yes: nearly all rows lie on one point")
+    assert json.loads(run(tmp_path / "z.npy", "--json").stdout)["collapsed"] is True
+
+
+def test_rows_of_a_file_are_named_by_a_text(tmp_path):
+    z = np.random.default_rng(0).normal(size=(50, 8))
+    z[7] = z[3]
+    np.save(tmp_path / "z.npy", z)
+    (tmp_path / "lines.txt").write_text(
+        "\n\n".join("the same" if row in (3, 7) else f"line {row}" for row in range(50))
+    )
+    told = run(tmp_path / "z.npy", "--text", tmp_path / "lines.txt").stdout
+    assert "Rows to look at, counted from 0:" in told
+    assert "copies: rows 3, 7: 2 equal rows “the same”" in told
+    assert "copies: rows 3, 7: 2 equal rows\n" in run(tmp_path / "z.npy").stdout
+    (tmp_path / "lines.txt").write_text("one\ntwo\n")
+    refused(run(tmp_path / "z.npy", "--text", tmp_path / "lines.txt"), "2 lines that are not empty, but there are 50")
+
+
+@pytest.mark.parametrize(
+    "head, told",
+    [
+        ({"kind": "none"}, "the run has no head"),
+        ({"kind": "mlp", "keep": False}, "before the head (mlp)"),
+        ({"kind": "linear-tanh", "keep": True}, "after the head (linear-tanh)"),
+    ],
+)
+def test_a_run_is_told_whether_encoder_or_head_is_meant(head, told, tmp_path):
+    import torch
+    import yaml
+    from safetensors.torch import save_file
+
+    save_file({"z1": torch.eye(9)}, tmp_path / "embeddings.safetensors")
+    for place in (tmp_path, tmp_path / "embeddings.safetensors"):
+        assert "head" not in run(place).stdout  # a run of which the recipe is lost
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump({"head": head}))
+    for place in (tmp_path, tmp_path / "embeddings.safetensors"):
+        assert told in run(place).stdout and told in json.loads(run(place, "--json").stdout)["read"]
+
+
+def test_a_collapse_of_the_head_is_told_beside_a_healthy_encoder(tmp_path):
+    import torch
+    from safetensors.torch import save_file
+
+    save_file({"z1": torch.eye(9)}, tmp_path / "embeddings.safetensors")
+    (tmp_path / "recipe.yaml").write_text("head: {kind: mlp}\n")
+    assert "out of the head, which may collapse alone." in run(tmp_path).stdout
+    fine = {"split": "training", "effective_rank": 20.0, "rows": 64, "dimension": 32}
+    point = {**fine, "positive_absolute": 1.0, "negative_absolute": 1.0, "effective_rank": 1.0}
+    for last, told in ((fine, "found nothing wrong there."), (point, "found there: over-fusion.")):
+        records = [{**fine, "step": 10}, *({**last, "step": step} for step in (20, 30))]
+        (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
+        assert told in run(tmp_path).stdout
 
 
 def test_json_is_for_machines(views):
@@ -225,9 +287,10 @@ def test_a_run_on_text_is_its_model(model, text, tmp_path):
     """RUN/model is found; without a text it is said that one is needed."""
     folder = tmp_path / "run"
     shutil.copytree(model, folder / "model")
-    (folder / "recipe.yaml").write_text("task: text\n")
+    (folder / "recipe.yaml").write_text("task: text\nhead: {kind: mlp, keep: false}\n")
     found, alone = (json.loads(run(place, "--text", text, "--json").stdout) for place in (folder, model))
     assert found["uniformity"] == alone["uniformity"]
+    assert "before the head (mlp)" in found["read"] and "read" not in alone
     refused(run(folder), "--text FILE")
 
 
@@ -284,6 +347,19 @@ def test_a_page_never_takes_the_place_of_data(views, text, model, tmp_path, monk
         refused(run(*words), sentence)
     assert {path: path.read_bytes() for path in before} == before
     assert not (tmp_path / "page").exists()
+
+
+def test_a_page_goes_through_links_and_into_fifos(tmp_path, monkeypatch):
+    monkeypatch.setattr("hypersphere.report.diagnosis.diagnosis_page", lambda *given: "<html>page</html>")
+    z, real, link, fifo = (tmp_path / name for name in ("z.npy", "real.html", "link.html", "fifo"))
+    np.save(z, np.random.default_rng(0).normal(size=(40, 4)))
+    link.symlink_to(real)
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    assert run(z, "--page", link).exit_code == run(z, "--page", fifo).exit_code == 0
+    assert os.read(reader, 1000) == real.read_bytes() == b"<html>page</html>"
+    os.close(reader)
+    assert link.is_symlink() and fifo.is_fifo()
 
 
 def test_floats_of_eight_bits_are_read(tmp_path):

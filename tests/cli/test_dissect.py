@@ -1,4 +1,4 @@
-"""``hypersphere dissect`` and ``hypersphere reproduce`` as a user meets them."""
+"""``hypersphere dissect`` as a user meets it."""
 
 import json
 import pickle
@@ -26,7 +26,7 @@ def views(tmp_path):
 @pytest.fixture
 def without_figures(monkeypatch):
     """For questions of numbers only: drawing takes longer than measuring."""
-    monkeypatch.setattr("hypersphere.cli.dissect._draw", lambda *_: [])
+    monkeypatch.setattr("hypersphere.cli.dissect.draw", lambda *_: [])
 
 
 def test_two_objectives_side_by_side_on_own_embeddings(views, tmp_path):
@@ -37,7 +37,54 @@ def test_two_objectives_side_by_side_on_own_embeddings(views, tmp_path):
     assert "No maps of siglip" in answer.stderr
     assert (tmp_path / "out" / "maps.png").stat().st_size > 10_000
     assert (tmp_path / "out" / "anatomy.png").stat().st_size > 10_000
-    assert (tmp_path / "out" / "anatomy.pdf").exists()
+    assert not (tmp_path / "out" / "anatomy.pdf").exists()
+    assert "gradient kept: how much" in answer.output
+
+
+def test_a_table_has_one_scope(views, tmp_path, without_figures):
+    """VICReg has no loss of a single anchor, so that DHEL beside it is dissected as part of the batch too."""
+    words = ("--embeddings", views, "--out", tmp_path, "--json")
+    both = json.loads(run("dissect", "dhel", "vicreg", *words).stdout)
+    assert [each["scope"] for each in both["objectives"]] == ["batch", "batch"]
+    alone, shared = (
+        json.loads(run("dissect", "dhel", *words, "--scope", scope).stdout) for scope in ("anchor", "batch")
+    )
+    assert both["objectives"][0] == shared["objectives"][0]
+    lengths = [each["objectives"][0]["numbers"]["length of the alignment part"] for each in (alone, shared)]
+    assert lengths[0] == pytest.approx(12 * lengths[1])
+    _refused(run("dissect", "dhel", "--scope", "row"), "anchor or batch")
+
+
+def test_several_values_of_a_setting_are_swept(views, tmp_path, monkeypatch):
+    words = ("dissect", "infonce", "met", "temperature=0.05,0.5", "--embeddings", views, "--out", tmp_path / "out")
+    answer = run(*words)
+    assert answer.exit_code == 0, answer.output
+    rows = [line.split() for line in answer.stdout.splitlines() if line.startswith(("infonce", "met"))]
+    assert [row[:-7] for row in rows] == [["infonce", "temperature=0.05"], ["infonce", "temperature=0.5"], ["met"]]
+    assert (tmp_path / "out" / "sweep.png").stat().st_size > 10_000
+    monkeypatch.setattr("hypersphere.cli.dissect.draw", lambda *_: [])
+    found = json.loads(run(*words, "--json").stdout)
+    assert found["swept"] == {"setting": "temperature", "values": [0.05, 0.5]}
+    one = json.loads(run("dissect", "infonce", "temperature=0.5", "--embeddings", views, "--json").stdout)
+    assert found["objectives"][1]["numbers"] == one["objectives"][0]["numbers"]
+    assert float(rows[1][2]) == pytest.approx(
+        one["objectives"][0]["numbers"]["gradient kept (1: all, 0: none)"], abs=1e-4
+    )
+    _refused(run("dissect", "arccon", "temperature=0.1,0.2", "angle=0.1,0.2"), "one setting at a time")
+
+
+def test_the_lower_end_of_lemma_one_is_that_of_the_interval(views, tmp_path, without_figures):
+    import torch
+
+    import hypersphere as hs
+
+    with np.load(views) as arrays:
+        z1, z2 = (torch.from_numpy(arrays[name]) for name in ("z1", "z2"))
+    answer = run("dissect", "infonce", "--embeddings", views, "--out", tmp_path, "--json")
+    numbers = json.loads(answer.stdout)["objectives"][0]["numbers"]
+    low = sorted(hs.dissect(hs.create_objective("infonce"), z1, z2).lemma1_interval()[0].tolist())
+    assert numbers["Lemma 1's lower end, median"] == pytest.approx((low[5] + low[6]) / 2)
+    assert numbers["Lemma 1's lower end, 10%"] < numbers["Lemma 1's lower end, 90%"]
 
 
 def test_settings_reach_the_objectives_that_have_them(views, tmp_path, without_figures):
@@ -45,7 +92,7 @@ def test_settings_reach_the_objectives_that_have_them(views, tmp_path, without_f
     answer = run(*words)
     found = json.loads(answer.stdout)
     assert "temperature=0.7" in found["objectives"][0]["as"]
-    assert found["objectives"][1]["numbers"]["mean dissipation"] == 1
+    assert found["objectives"][1]["numbers"]["gradient kept (1: all, 0: none)"] == 1
 
 
 def test_lemma_one_is_asked_for_another_step_and_negative(views, tmp_path, without_figures):
@@ -219,20 +266,6 @@ def test_a_file_of_nonsense_gets_one_sentence(suffix, tmp_path):
     path = tmp_path / f"bad{suffix}"
     path.write_bytes(b"nonsense")
     _refused(run("dissect", "infonce", "--embeddings", path), "bad")
-
-
-def test_reproduce_lists_and_runs_items(tmp_path):
-    listed = run("reproduce", "--list").stdout.split()
-    assert "nie2023/appendix-d" in listed
-    answer = run("reproduce", "nie2023/appendix-d", "--quick", "--out", tmp_path)
-    assert answer.exit_code == 0, answer.output
-    assert "agrees" in answer.output
-    assert (tmp_path / "nie2023" / "appendix-d-quick" / "appendix-d.png").exists()
-
-
-@pytest.mark.parametrize("words, sentence", [(("li2024/fig22",), "did you mean"), ((), "--list")])
-def test_unknown_items_get_one_sentence(words, sentence):
-    _refused(run("reproduce", *words), sentence)
 
 
 @pytest.mark.parametrize("words", [("dissect", "infonce"), ("reproduce", "nie2023/appendix-d", "--quick")])

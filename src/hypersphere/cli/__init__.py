@@ -11,8 +11,11 @@ def main() -> None:
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError:
-        print("The command needs typer and rich: pip install 'hypersphere[cli]'.", file=sys.stderr)
+        print("The command needs typer and rich: pip install 'hypersphere-lab[cli]'.", file=sys.stderr)
         sys.exit(2)
-    from hypersphere.cli.app import app
+    from hypersphere.cli.starting import nothing_begun
+
+    with nothing_begun():
+        from hypersphere.cli.app import app
 
     app(prog_name="hypersphere")

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,40 +16,85 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from hypersphere.messages import INPUT, LONGEST, no_memory, one_line, printable, reason
+from hypersphere.objectives.files import blame
+from hypersphere.report.files import is_stream
+
 PIPED_WIDTH = 100
 FULL = (errno.ENOSPC, errno.EDQUOT)  # no space left, or none left to this user
 # The root of typer's own errors, wherever this version of it keeps them.
 _Error: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _typed: list[str] = []  # the words of the command line
+_debug: list[bool] = []  # not empty: --debug was among them
 
 
 class OneSentence(TyperGroup):
     """A group of commands that answers bad input with one sentence and exit code 2.
 
-    A full disk, or whatever else takes no more output, gets one sentence and exit code 1.
+    A full disk, or whatever else takes no more output, gets one sentence and exit code 1. So does an error that no
+    command foresaw; if it is of a kind that a bad file or setting causes, or comes from a file of the user's own, the
+    exit code is 2. ``--debug``, anywhere among the words, prints where an error came from.
     """
 
     def main(self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
         _typed[:] = sys.argv[1:] if args is None else args
+        _take_debug()
+        _print_anything()
         try:
-            code = super().main(args, standalone_mode=False, **extra)
+            code = super().main(_typed if _debug else args, standalone_mode=False, **extra)
         except _Error as error:
             typer.echo(_sentence(error), err=True)
             code = getattr(error, "exit_code", 2)
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
-            typer.echo(f"The output could not be written ({error.strerror}).", err=True)
-            _drop_output()
-            code = 1
+        except Exception as error:
+            code = _last_words(error)
         if standalone_mode:
             sys.exit(code if isinstance(code, int) else 0)
         return code
 
 
 def _sentence(error: Any) -> str:
-    words = " ".join(str(error.format_message()).split())
+    words = one_line(str(error.format_message()))
     return words if words.endswith((".", "?", ")")) else f"{words}."
+
+
+def _take_debug() -> None:
+    """Takes ``--debug`` from the words of the command line, before the ``--`` that ends options."""
+    options = _typed[: _typed.index("--")] if "--" in _typed else _typed
+    _debug[:] = [True] * ("--debug" in options)
+    _typed[:] = [word for word in options if word != "--debug"] + _typed[len(options) :]
+
+
+def _print_anything() -> None:
+    """Names that are not UTF-8, and consoles that are not, get escapes where they have no character."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _last_words(error: Exception) -> int:
+    """One sentence for an error that no command answered; the exit code."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        typer.echo(f"The output could not be written ({error.strerror}).", err=True)
+        _drop_output()
+        return 1
+    if isinstance(error, typer.Abort) and isinstance(error.__cause__, EOFError):
+        error = error.__cause__
+    show_trace(error)
+    own = blame(error)
+    words = one_line(own or reason(error)).rstrip(".")
+    if own or isinstance(error, INPUT) or no_memory(error):
+        typer.echo(f"{_begun(words)}.", err=True)
+        return 2
+    words = one_line(f"Unexpected {type(error).__name__}: {words}", LONGEST - 50)
+    typer.echo(f"{words}. The same command with --debug shows where.", err=True)
+    return 1
+
+
+def show_trace(error: BaseException | None = None) -> None:
+    """With ``--debug``, where an error came from; without one, that which is being answered, if any."""
+    error = error or sys.exc_info()[1]
+    if _debug and error is not None:
+        typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
 
 
 def _drop_output() -> None:
@@ -61,7 +107,8 @@ def _drop_output() -> None:
 
 def refuse(sentence: str) -> NoReturn:
     """Ends the command with one sentence and exit code 2."""
-    typer.echo(_begun(sentence), err=True)
+    show_trace()
+    typer.echo(one_line(_begun(sentence)), err=True)
     raise typer.Exit(2)
 
 
@@ -79,8 +126,8 @@ def _begun(sentence: str) -> str:
 
 
 def _names() -> set[str]:
-    """What was typed and may be a name: words, values after an equals sign, and the folders of both."""
-    paths = [Path(value) for word in _typed for value in (word, word.partition("=")[2])]
+    """What was typed and may be a name: words, keys and values around an equals sign, and the folders of them."""
+    paths = [Path(value) for word in _typed for value in (word, *word.partition("=")[::2])]
     return {str(each) for path in paths for each in (path, *path.parents)} - {"."}
 
 
@@ -92,6 +139,23 @@ def need_folder(folder: Path) -> None:
             pass
     except OSError as error:
         refuse(f"{folder} cannot be written ({error.strerror}).")
+
+
+def need_file(path: Path) -> None:
+    """Refuses a file that cannot be written, before any work; a device or a FIFO takes what it is given."""
+    if path.is_dir():
+        refuse(f"{path} is a folder, so nothing can be written there.")
+    if os.path.exists(path) and not os.access(path, os.W_OK):
+        refuse(f"{path} cannot be written ({os.strerror(errno.EACCES)}).")
+    if not is_stream(path):
+        need_folder(Path(os.path.realpath(path)).parent)
+
+
+class _Console(Console):
+    """A console on which a user's text commands nothing: control characters in strings are printed as escapes."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(printable(each) if isinstance(each, str) else each for each in objects), **options)
 
 
 def put(screen: Console, table: Any) -> None:
@@ -107,7 +171,7 @@ def put(screen: Console, table: Any) -> None:
 
 def console(stderr: bool = False) -> Console:
     """As wide as the terminal; into a pipe, a little wider than usual, and without colours."""
-    found = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    found = _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not found.is_terminal:
         found.width = max(found.width, PIPED_WIDTH)
     return found

@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from hypersphere import __version__
+from hypersphere.cli.advise import advise
 from hypersphere.cli.answers import OneSentence
 from hypersphere.cli.benchmark import benchmark_objectives
 from hypersphere.cli.benchmark_training import benchmark_training
+from hypersphere.cli.compare import compare
 from hypersphere.cli.diagnose import diagnose
 from hypersphere.cli.dissect import dissect
 from hypersphere.cli.evaluate import evaluate
@@ -32,6 +34,9 @@ app = typer.Typer(
 def start(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    debug: Annotated[  # taken from the words by OneSentence, so that it may stand anywhere
+        bool, typer.Option("--debug", help="Print where an error came from, beside its sentence.")
+    ] = False,
 ) -> None:
     if version:
         typer.echo(f"hypersphere {__version__}")
@@ -41,11 +46,15 @@ def start(
 
 app.command(epilog="Example: hypersphere objectives met")(objectives)
 app.command(epilog="Example: hypersphere dissect infonce met temperature=0.1")(dissect)
+app.command(epilog="Example: hypersphere advise sentence-transformers/all-MiniLM-L6-v2 --text sentences.txt")(advise)
 app.command(epilog="Example: hypersphere reproduce li2024/fig2 --quick")(reproduce)
 app.command(epilog="Example: hypersphere diagnose embeddings.npy --page health.html")(diagnose)
 app.command(epilog="Example: hypersphere evaluate MODEL --sts SentEval/data/downstream")(evaluate)
 app.command(epilog="Example: hypersphere train digits objective=met steps=100")(train)
 app.command(epilog="Example: hypersphere recipes")(recipes)
+app.command(epilog="Example: hypersphere compare digits --objectives ntxent,dhel,vicreg,met --trials 8 --seeds 5")(
+    compare
+)
 
 benchmark = typer.Typer(
     help="Speed and memory beside the limit, the plain form and the peers.",

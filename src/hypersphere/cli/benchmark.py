@@ -15,12 +15,15 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 
 from hypersphere import __version__
-from hypersphere.cli.answers import console, need_folder, put, refuse
+from hypersphere.cli.answers import console, need_file, put, refuse
+from hypersphere.cli.own import Imports, import_files
+from hypersphere.documents import expand
 from hypersphere.figures import draw_growth
+from hypersphere.objectives.files import blame
 from hypersphere.report import write_whole
 from hypersphere.studies.arguments import INTERRUPTED
-from hypersphere.studies.benchmark import summary
-from hypersphere.studies.benchmark.cases import OURS, Case, cases, chosen
+from hypersphere.studies.benchmark import overview, summary
+from hypersphere.studies.benchmark.cases import OURS, Case, cases, chosen, inputs, source_of, step
 from hypersphere.studies.benchmark.cells import Cells
 from hypersphere.studies.benchmark.memory import free_memory
 from hypersphere.studies.benchmark.peers import peers_of, taking_part
@@ -37,7 +40,10 @@ def option(help: str, *names: str, metavar: str | None = None, at_least: int | N
 
 
 def benchmark_objectives(
-    only: Annotated[list[str] | None, option("This objective only; repeatable.", metavar="NAME")] = None,
+    only: Annotated[
+        list[str] | None, option("This objective only, such as met or mine.py:triplet; repeatable.", metavar="NAME")
+    ] = None,
+    imports: Imports = None,
     sizes: Annotated[str, option("Batch sizes, of at least 8.", metavar="N,N,…")] = SIZES,
     dim: Annotated[int, option("Width of the embeddings.", metavar="D", at_least=2)] = 128,
     out: Annotated[Path, option("Folder of the results; a rerun continues there.", metavar="DIR")] = OUT,
@@ -64,7 +70,8 @@ def benchmark_objectives(
     take turns. What would pass a limit is not run but estimated from smaller sizes, and marked ~. All of it takes
     about half an hour on two quiet cores. Interrupt it at will: the same command continues.
     """
-    wanted = _cases(only, peers)
+    import_files(imports)
+    wanted = _cases(only, peers, dim)
     batch_sizes = _sizes(sizes)
     for value, option in ((max_gb, "--max-gb"), (max_seconds, "--max-seconds")):
         if value is not None and not value > 0:
@@ -77,10 +84,11 @@ def benchmark_objectives(
     _check_files(files, out)
     threads = threads or torch.get_num_threads()
     about = {"machine": machine(threads), "dim": dim}
-    cells = _folder(out, about)
+    cells = _folder(out, about, {case.label: source for case in wanted if (source := source_of(case))})
     screen = console(stderr=True)
     pythons, absent = taking_part(lightly_python) if peers else ({}, {})
-    plan = Plan(wanted, batch_sizes, dim, threads, repeats, _max_bytes(max_gb), max_seconds, pythons)
+    own = tuple(str(expand(path).resolve()) for path in imports or ())
+    plan = Plan(wanted, batch_sizes, dim, threads, repeats, _max_bytes(max_gb), max_seconds, pythons, own)
     _warn(screen, absent, threads)
     finished = _measure(Benchmark(plan, cells), screen)
     results = summary.Summary(cells, {"hypersphere": __version__, **about}, absent)
@@ -92,13 +100,17 @@ def benchmark_objectives(
         raise typer.Exit(INTERRUPTED)
 
 
-def _cases(only: list[str] | None, peers: bool) -> list[Case]:
-    """Every objective with its defaults, and variants that a peer computes."""
+def _cases(only: list[str] | None, peers: bool, dim: int) -> list[Case]:
+    """Every objective with its defaults, and variants that a peer computes; those of the user's own are tried out."""
     known = [case for case in cases() if not case.settings or (peers and peers_of(case.label))]
     try:
-        return sorted(chosen(only, known), key=lambda case: case.label)
+        found = sorted(chosen(only, known), key=lambda case: case.label)
+        for case in found:
+            if source_of(case):
+                step(case.create(dim), *inputs(8, dim))
     except ValueError as error:
-        refuse(str(error))
+        refuse(blame(error) or f"{str(error).rstrip('.')}.")
+    return found
 
 
 def _sizes(text: str) -> list[int]:
@@ -112,19 +124,17 @@ def _check_files(files: dict[str, Path], out: Path) -> None:
     """Each result needs a place of its own."""
     taken = {(out / name).resolve() for name in ("cells.jsonl", "settings.json", "benchmark.md", "benchmark.png")}
     for kind, path in files.items():
-        if path.is_dir():
-            refuse(f"{path} is a folder, so nothing can be written there.")
         if path.resolve() in taken:
             refuse(f"--{kind} cannot be {path}, where another result is written; give each a name of its own.")
         taken.add(path.resolve())
-        if path.parent != out:
-            need_folder(path.parent)
+        if path.parent != out or path.exists():
+            need_file(path)
 
 
-def _folder(out: Path, about: dict[str, Any]) -> Cells:
+def _folder(out: Path, about: dict[str, Any], sources: dict[str, str]) -> Cells:
     settings = {"dim": about["dim"], **about["machine"]}
     try:
-        return Cells(out, settings)
+        return Cells(out, settings, sources)
     except OSError as error:
         refuse(f"{out} cannot be the folder of the results ({error.strerror}).")
     except ValueError as error:
@@ -147,7 +157,9 @@ def _warn(screen: Console, absent: dict[str, str], threads: int) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        screen.print("There will be no chart without matplotlib: pip install 'hypersphere[figures]'.", style="yellow")
+        screen.print(
+            "There will be no chart without matplotlib: pip install 'hypersphere-lab[figures]'.", style="yellow"
+        )
 
 
 class Course(AbstractContextManager["Course"]):
@@ -224,8 +236,10 @@ def _write(results: summary.Summary, out: Path, files: dict[str, Path]) -> None:
             title = "Objectives: time and memory against the batch size"
             chart = draw_growth(title, results.panels(), OURS, results.notes()[0])
             written.append(("chart", write_whole(out / "benchmark.png", chart)))
+            if small := overview.chart(results.rows(), results.about):
+                written.append(("overview", write_whole(out / "overview.png", small)))
         except ImportError:
-            typer.echo("There is no chart without matplotlib: pip install 'hypersphere[figures]'.", err=True)
+            typer.echo("There is no chart without matplotlib: pip install 'hypersphere-lab[figures]'.", err=True)
     except OSError as error:
         refuse(f"{error.filename} cannot be written ({error.strerror}); the cells are safe in {results.cells.path}.")
     typer.echo()

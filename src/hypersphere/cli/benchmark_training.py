@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from hypersphere.cli.answers import console, need_folder, refuse
+from hypersphere.documents import expand
 
 
 def benchmark_training(
@@ -25,11 +26,11 @@ def benchmark_training(
     """Sentences per second and memory beside sentence-transformers' trainer, on the same text."""
     from hypersphere.studies.benchmark.training import Setting, measure, page, write
 
-    if not Path(text).expanduser().is_file():
+    if not expand(text).is_file():
         refuse(f"there is no text file {text}.")
     if out is not None:
         need_folder(out)
-    setting = Setting(model, str(Path(text).expanduser()), batch, steps, threads=threads, cache=cache)
+    setting = Setting(model, str(expand(text)), batch, steps, threads=threads, cache=cache)
     screen = console(stderr=True)
     try:
         found = measure(setting, repeats, screen.print)

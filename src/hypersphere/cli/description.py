@@ -35,6 +35,7 @@ class Parameter:
     allowed: str
     learnable: bool
     common: bool  # every objective has it
+    tuned: str | None  # where ``hypersphere compare`` looks for it
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,9 @@ def _parameter(cls: type[Objective], setting: Setting) -> Parameter:
         allowed = "see the formula"
     required = setting.default is REQUIRED
     learnable = isinstance(setting, Number) and setting.learnable
-    return Parameter(setting.name, None if required else setting.default, required, allowed, learnable, common)
+    tuned = setting.tune if isinstance(setting, Number) else None
+    default = None if required else setting.default
+    return Parameter(setting.name, default, required, allowed, learnable, common, None if tuned is None else str(tuned))
 
 
 def _component(kind: type[Component]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
 import json
 import math
 from pathlib import Path
@@ -11,17 +10,18 @@ from typing import Annotated, Any
 
 import torch
 import typer
-from rich.table import Table
 from torch import Tensor
 
-from hypersphere.anatomy import Anatomy, AngleGrid, form_settings
+from hypersphere.anatomy import Anatomy
 from hypersphere.anatomy import dissect as take_apart
-from hypersphere.cli.answers import console, need_folder, put, refuse
-from hypersphere.cli.views import Views, load_views, synthetic_views
+from hypersphere.cli.answers import console, need_folder, refuse
+from hypersphere.cli.dissection import Case, Question, draw, print_answer
+from hypersphere.cli.dissection import as_json as to_json
+from hypersphere.cli.own import Imports, import_files, need_objective
+from hypersphere.cli.views import Views, find_views
 from hypersphere.names import did_you_mean
-from hypersphere.objectives import Objective, create_objective, list_objectives, within
+from hypersphere.objectives import Objective, create_objective, within
 from hypersphere.objectives.registry import objective_class
-from hypersphere.report import write_whole
 
 
 def dissect(
@@ -29,12 +29,15 @@ def dissect(
         list[str], typer.Argument(metavar="NAME… [KEY=VALUE…]", help="Objectives by name, and settings for them.")
     ],
     embeddings: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--embeddings",
-            metavar="FILE",
-            help="Your z1 and z2, and labels if you have any: .npz, .safetensors, or .npy of (2, N, D).",
+            metavar="SOURCE",
+            help="A file with z1 and z2, and labels if you have any; a run; or a model with --text.",
         ),
+    ] = None,
+    text: Annotated[
+        Path | None, typer.Option("--text", metavar="FILE", help="Lines that the model embeds twice, with dropout.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the figures.")] = Path("dissected"),
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="Of the synthetic batch.")] = 0,
@@ -42,59 +45,119 @@ def dissect(
     negative: Annotated[
         str, typer.Option("--negative", metavar="WHICH", help="Lemma 1 against the hardest negative or their mean.")
     ] = "hardest",
+    scope: Annotated[
+        str, typer.Option("--scope", metavar="WHICH", help="anchor: of each anchor's own loss; batch: of all of it.")
+    ] = "anchor",
+    pdf: Annotated[bool, typer.Option("--pdf", help="Write the figures as PDF too.")] = False,
+    imports: Imports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
-    """What objectives do to the anchors of a batch: dissipation, weight, ratio.
+    """What objectives do to the anchors of a batch: how much gradient they keep, which negatives count, pull and push.
 
-    On your own pair of views, or on a synthetic one. A setting goes to every named objective that has it. Two figures
-    are written: the anchors of this batch, and maps over the angles for objectives with a closed form.
+    On your own embeddings, or on a synthetic batch. A setting goes to every named objective that has it; several values
+    (temperature=0.01,0.05,0.1) make a sweep. Figures are written of the anchors of this batch, and maps over the angles
+    for objectives with a closed form.
     """
+    import_files(imports)
     names = [word for word in words if "=" not in word]
     settings = _settings([word for word in words if "=" in word])
     _check(names, settings)
     if not 0 < step < math.inf or negative not in ("hardest", "mean"):
         refuse(f"Lemma 1 is for a finite step above 0 against 'hardest' or 'mean', not {step:g} and {negative!r}.")
+    if scope not in ("anchor", "batch"):
+        refuse(f"--scope is anchor or batch, not {scope!r}.")
+    swept = [key for key, values in settings.items() if len(values) > 1]
+    if len(swept) > 1:
+        refuse(f"one setting at a time takes several values, not {' and '.join(swept)}.")
     need_folder(out)
-    views = synthetic_views(seed) if embeddings is None else load_views(embeddings)
-    objectives = [_objective(name, settings, views) for name in names]
-    screen = console(stderr=True)
-    found: list[Anatomy] = []
-    for objective in objectives:
-        screen.print(f"dissecting {objective}", style="dim", soft_wrap=True)
-        try:
-            found.append(take_apart(objective, views.z1, views.z2, _labels(objective, views)))
-        except (ValueError, RuntimeError) as error:
-            refuse(f"{objective} cannot be taken apart on this batch: {str(error).splitlines()[0]}.")
-    files = _draw(objectives, found, step, negative, out)
+    views = find_views(embeddings, text, seed)
+    cases = _cases(names, settings, swept[0] if swept else "", views)
+    found, note = _take_apart(cases, views, scope)
+    values = tuple(settings[swept[0]]) if swept else ()
+    asked = Question(views.about, step, negative, swept[0] if swept else "", values, note)
+    files = draw(cases, found, asked, out, ("png", "pdf") if pdf else ("png",))
     if as_json:
-        typer.echo(json.dumps(_as_json(names, found, step, negative, views.about, files), indent=1))
+        typer.echo(json.dumps(to_json(cases, found, asked, files), indent=1))
         return
-    _print(names, found, step, negative, views.about)
+    print_answer(cases, found, asked)
     for path in files:
         typer.echo(f"figure: {path}")
 
 
-def _settings(words: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for word in words:
-        key, _, value = word.partition("=")
-        if not key.isidentifier() or not value:
-            refuse(f"a setting is written key=value, such as temperature=0.1, not {word!r}.")
-        try:
-            found[key] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            found[key] = {"true": True, "false": False}.get(value.lower(), value)
+def _cases(names: list[str], settings: dict[str, list[Any]], swept: str, views: Views) -> list[Case]:
+    """The objectives asked for, once for each value of the swept setting where they have it."""
+    found = []
+    for name in dict.fromkeys(names):
+        mine = swept in objective_class(name).settings()
+        for value in settings[swept] if mine else [None]:
+            chosen = {key: values[0] for key, values in settings.items()} | ({swept: value} if mine else {})
+            title = f"{name} {swept}={value}" if mine else name
+            found.append(Case(name, title, _objective(name, chosen, views), value))
     return found
 
 
-def _check(names: list[str], settings: dict[str, Any]) -> None:
+def _take_apart(cases: list[Case], views: Views, scope: str) -> tuple[list[Anatomy], str]:
+    """Anatomies in one scope, so that their lengths compare: that of the batch if one of them has no other."""
+
+    def of(case: Case, scope: str) -> Anatomy:
+        screen.print(f"dissecting {case.objective}", style="dim", soft_wrap=True)
+        try:
+            return take_apart(case.objective, views.z1, views.z2, _labels(case.objective, views), scope=scope)
+        except (ValueError, RuntimeError) as error:
+            refuse(f"{case.objective} cannot be taken apart on this batch: {str(error).splitlines()[0]}.")
+
+    screen = console(stderr=True)
+    found = [of(case, scope) for case in cases]
+    shared = [case.title for case, each in zip(cases, found, strict=True) if each.scope != scope]
+    if not shared:
+        return found, ""
+    found = [each if each.scope != scope else of(case, "batch") for case, each in zip(cases, found, strict=True)]
+    return found, f" ({', '.join(shared)} has no other)"
+
+
+def _settings(words: list[str]) -> dict[str, list[Any]]:
+    """Values of each setting: several, separated by commas, for a sweep."""
+    found: dict[str, list[Any]] = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        parts = _parts(value)
+        if not key.isidentifier() or not all(parts):
+            refuse(f"a setting is written key=value, such as temperature=0.1 or temperature=0.05,0.1, not {word!r}.")
+        found[key] = [_value(part) for part in parts]
+    return found
+
+
+def _parts(value: str) -> list[str]:
+    """Cut at commas that stand in no brackets or quotes.
+
+    >>> _parts("0.01,0.05"), _parts("{'name': 'margin', 'margin': 0.3}"), _parts("cross,both")
+    (['0.01', '0.05'], ["{'name': 'margin', 'margin': 0.3}"], ['cross', 'both'])
+    """
+    parts, depth, quote = [""], 0, ""
+    for sign in value:
+        if quote or sign in "'\"":
+            quote = "" if sign == quote else quote or sign
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts]
+
+
+def _value(part: str) -> Any:
+    try:
+        return ast.literal_eval(part)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False}.get(part.lower(), part)
+
+
+def _check(names: list[str], settings: dict[str, list[Any]]) -> None:
     """One sentence for an unknown objective, or for a setting that none of them has."""
     if not names:
         refuse("name at least one objective; 'hypersphere objectives' lists them.")
     for name in names:
-        if name not in list_objectives():
-            hint = did_you_mean(name, list_objectives()) or "; 'hypersphere objectives' lists those there are."
-            refuse(f"there is no objective {name!r}{hint}")
+        need_objective(name)
     every = sorted({key for name in names for key in objective_class(name).settings()})
     for key in settings:
         if key not in every:
@@ -124,85 +187,3 @@ def _labels(objective: Objective, views: Views) -> Tensor | None:
     if any(getattr(each, "labelled", False) for each in within(objective)):
         return torch.arange(len(views.z1)) if views.labels is None else views.labels
     return views.labels if any(each.name == "cloa" for each in within(objective)) else None
-
-
-def _draw(objectives: list[Objective], found: list[Anatomy], step: float, negative: str, out: Path) -> list[Path]:
-    try:
-        import matplotlib  # noqa: F401
-
-        from hypersphere.figures.anatomy import plot
-        from hypersphere.figures.maps import component_maps
-    except ImportError:
-        typer.echo("There are no figures without matplotlib: pip install 'hypersphere[figures]'.", err=True)
-        return []
-    figures = {"anatomy": plot(found, step, negative)}
-    closed = [objective for objective in objectives if _has_form(objective)]
-    if closed:
-        figures["maps"] = component_maps(closed, AngleGrid(points=40, batches=100))
-    written = []
-    try:
-        for name, figure in figures.items():
-            for kind in ("png", "pdf"):
-                page = io.BytesIO()
-                figure.savefig(page, format=kind, dpi=150, bbox_inches="tight")
-                written.append(write_whole(out / f"{name}.{kind}", page.getvalue()))
-    except OSError as error:
-        refuse(f"{error.filename or out} cannot be written ({error.strerror}).")
-    return written
-
-
-def _has_form(objective: Objective) -> bool:
-    """Whether maps over the angles can be drawn; says why not."""
-    try:
-        form_settings(objective)
-    except ValueError as error:
-        typer.echo(f"No maps of {objective.name}: {str(error).partition(' (there are')[0]}.", err=True)
-        return False
-    return True
-
-
-def _as_json(
-    names: list[str], found: list[Anatomy], step: float, negative: str, about: str, files: list[Path]
-) -> dict[str, Any]:
-    def clean(value: float) -> float | None:
-        return value if math.isfinite(value) else None
-
-    return {
-        "batch": about,
-        "objectives": [
-            {
-                "objective": name,
-                "as": each.name,
-                "scope": each.scope,
-                "numbers": {key: clean(value) for key, value in each.numbers(step, negative).items()},
-                "verdict": each.verdict(step, negative),
-                "conventions": each.conventions,
-            }
-            for name, each in zip(names, found, strict=True)
-        ],
-        "figures": [str(path) for path in files],
-    }
-
-
-def _print(names: list[str], found: list[Anatomy], step: float, negative: str, about: str) -> None:
-    screen = console()
-    screen.print(f"On {about}.", soft_wrap=True)
-    screen.print()
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("", style="cyan", no_wrap=True)
-    for name in names:
-        table.add_column(name, justify="right")
-    numbers = [each.numbers(step, negative) for each in found]
-    for row in numbers[0]:
-        table.add_row(row, *(_cell(each[row]) for each in numbers))
-    put(screen, table)
-    screen.print()
-    for each in found:
-        screen.print(f"{each.name}: {each.verdict(step, negative)}", soft_wrap=not screen.is_terminal)
-    screen.print()
-    for conventions in dict.fromkeys(each.conventions for each in found):
-        screen.print(f"Conventions: {conventions}.", style="dim", soft_wrap=not screen.is_terminal)
-
-
-def _cell(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from hypersphere.cli.answers import console, need_folder, refuse
+from hypersphere.cli.answers import console, need_file, need_folder, refuse
 from hypersphere.data.integrity import known_name
+from hypersphere.messages import first_line, printable
 
 Tell = Callable[[str, float, float], None]
 LABELS, SEEDS = "0.1,0.5,1.0", 3
@@ -43,7 +44,8 @@ def evaluate(
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep nothing on disk.")] = False,
     mteb: Annotated[list[str] | None, typer.Option("--mteb", metavar="TASK", help="Run this task of mteb too.")] = None,
     probe: Annotated[
-        str | None, typer.Option("--probe", metavar="NAME", help="Images: linear, mlp, finetune or knn, on a run.")
+        str | None,
+        typer.Option("--probe", metavar="NAME", help="Images: linear, mlp (CLOA's), finetune or knn, on a run."),
     ] = None,
     labels: Annotated[str, typer.Option("--labels", metavar="A,B", help="Images: shares of labels.")] = LABELS,
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Images: how many draws.")] = SEEDS,
@@ -83,10 +85,10 @@ def evaluate(
                 as_json,
             )
     except (ValueError, TypeError, ImportError, FileNotFoundError, NotADirectoryError) as error:
-        refuse(f"{(str(error).strip().splitlines() or [type(error).__name__])[0].rstrip('.')}.")
+        refuse(f"{first_line(error).rstrip('.')}.")
     except OSError as error:
         refuse(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}).")
-    typer.echo(answer)
+    typer.echo(printable(answer))
 
 
 def _refuse_idle(given: set[str]) -> None:
@@ -121,7 +123,7 @@ def _write_sentences(path: Path, sts: Path | None, transfer: Path | None, tasks:
 
     if path.is_dir():
         refuse(f"--sentences is a file, but {path} is a folder.")
-    need_folder(path.parent)
+    need_file(path)
     number = list_sentences(path, sts, transfer, tasks)
     return f"{path}: {number} distinct sentences"
 

@@ -13,27 +13,40 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hypersphere.cli.answers import console, put, refuse
+from hypersphere.cli.answers import console, put
 from hypersphere.cli.description import Description, Parameter, describe
-from hypersphere.names import did_you_mean
-from hypersphere.objectives import list_objectives
+from hypersphere.cli.own import Imports, import_files, matching, need_objective
+from hypersphere.objectives import files, list_objectives
 
 
 def objectives(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One objective, by its name.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="One objective: met, mine.py:triplet. Or several: a pattern ('m*') or part of a name."
+        ),
+    ] = None,
+    imports: Imports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
-    """The table of objectives; or one objective's formula, settings, paper and relations."""
-    if name is not None and name not in list_objectives():
-        hint = did_you_mean(name, list_objectives()) or "; 'hypersphere objectives' lists those there are."
-        refuse(f"there is no objective {name!r}{hint}")
-    found = [describe(each) for each in (list_objectives() if name is None else [name])]
+    """The table of objectives, or of those that fit a pattern; or all about one.
+
+    About one: its formula, settings, paper and relations.
+    """
+    import_files(imports)
+    if name is None or (name not in list_objectives() and not files.split(name)):
+        found = [describe(each) for each in (list_objectives() if name is None else matching(name))]
+        if as_json:
+            typer.echo(json.dumps([asdict(each) for each in found], indent=1, default=str))
+        else:
+            _print_table(found)
+        return
+    need_objective(name)
+    one = describe(name)
     if as_json:
-        typer.echo(json.dumps([asdict(each) for each in found] if name is None else asdict(found[0]), indent=1))
-    elif name is None:
-        _print_table(found)
+        typer.echo(json.dumps(asdict(one), indent=1, default=str))
     else:
-        _print_one(console(), found[0])
+        _print_one(console(), one)
 
 
 def _print_table(found: list[Description]) -> None:
@@ -56,7 +69,8 @@ def _print_for_eyes(screen: Console, found: list[Description]) -> None:
         table.add_row(each.name, words)
     put(screen, table)
     screen.print()
-    screen.print(f"{len(found)} objectives. 'hypersphere objectives NAME' tells all about one.", style="dim")
+    count = "1 objective" if len(found) == 1 else f"{len(found)} objectives"
+    screen.print(f"{count}. 'hypersphere objectives NAME' shows all about one.", style="dim")
 
 
 def _print_for_pipes(found: list[Description]) -> None:
@@ -124,7 +138,8 @@ def _settings(parameters: Iterable[Parameter]) -> Table:
     table = _grid()
     for each in parameters:
         learned = ", may be learned" if each.learnable else ""
-        table.add_row(each.name, "required" if each.required else _value(each.default), each.allowed + learned)
+        tuned = f"; compare tunes it in {each.tuned}" if each.tuned else ""
+        table.add_row(each.name, "required" if each.required else _value(each.default), each.allowed + learned + tuned)
     return table
 
 

@@ -5,55 +5,99 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 import warnings
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hypersphere.cli.answers import console, put, refuse
+from hypersphere.cli.answers import console, put, refuse, show_trace
+from hypersphere.cli.own import Imports, import_files
+from hypersphere.cli.starting import nothing_begun
+from hypersphere.documents import expand
+from hypersphere.messages import printable, reason
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A YAML file, or the name of a shipped recipe.")],
+    recipe: Annotated[str | None, typer.Argument(help="A YAML file, or the name of a shipped recipe.")] = None,
     changes: Annotated[
         list[str] | None, typer.Argument(help="key=value, such as objective=met batch.size=128.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was interrupted.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Only check the recipe and print it in full.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only check the recipe, and print what has an effect.")
+    ] = False,
+    keys: Annotated[
+        bool, typer.Option("--keys", help="List the keys of recipes: all, or --keys text, image or three-lines.")
+    ] = False,
+    imports: Imports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Results for machines.")] = False,
 ) -> None:
     """Train one encoder with any objective; resumable, and it says when something goes wrong."""
     _need(("transformers", "pydantic", "yaml", "accelerate"))
-    from hypersphere.training.reading import read_recipe, write_recipe
+    if keys:
+        _list_keys(recipe, bool(changes or resume or check), as_json)
+        return
+    if recipe is None:
+        refuse("name a recipe: hypersphere recipes lists the shipped ones, hypersphere train --keys what they hold.")
+    with nothing_begun():
+        from hypersphere.training.reading import read_recipe, write_recipe
 
+    import_files(imports)
     try:
         wanted = read_recipe(recipe, changes or [])
     except (ValueError, TypeError, OSError) as error:
         refuse(_ended(error))
     if check:
-        typer.echo(write_recipe(wanted), nl=False)
+        typer.echo(write_recipe(wanted, about=False), nl=False)
         return
-    _calm()
-    from hypersphere.training.run import NotPreparedError, UnfinishedError
-    from hypersphere.training.run import train as run
-    from hypersphere.training.trainer import NotFiniteError
+    with nothing_begun():
+        _calm()
+        import hypersphere.training.interruption  # noqa: F401  (with what it takes seconds to import)
+        from hypersphere.training.run import NotPreparedError, UnfinishedError, prospect
+        from hypersphere.training.run import train as run
+        from hypersphere.training.trainer import NotFiniteError
 
+    leader = int(os.environ.get("RANK", "0")) == 0
     try:
         finished = run(wanted, resume=resume, say=_aside if as_json else _say)
     except (NotFiniteError, UnfinishedError) as error:
+        show_trace()
         typer.echo(_ended(error), err=True)
         raise typer.Exit(1) from None
-    except KeyboardInterrupt:
-        begun = (Path(wanted.output).expanduser() / "recipe.yaml").is_file()
-        then = f"the same command with --resume continues {wanted.output}" if begun else "nothing was begun"
-        typer.echo(f"Interrupted; {then}.", err=True)
-        raise typer.Exit(130) from None
+    except KeyboardInterrupt as interrupt:
+        if leader:
+            typer.echo(f"Interrupted; {prospect(expand(wanted.output))}.", err=True)
+        raise typer.Exit(128 + getattr(interrupt, "signal", signal.SIGINT)) from None
     except NotPreparedError as error:
         refuse(_ended(error))
-    if int(os.environ.get("RANK", "0")) == 0:
+    if leader:
         _tell(finished, as_json)
+
+
+def _list_keys(task: str | None, more: bool, as_json: bool) -> None:
+    """The table of keys, all or those that can have an effect in a task."""
+    from rich.table import Table
+
+    from hypersphere.names import did_you_mean
+    from hypersphere.training.effects import TASKS
+    from hypersphere.training.keys import COLUMNS, recipe_keys
+
+    if more:
+        refuse("--keys only lists keys: it goes with a task and --json, with nothing else.")
+    if task is not None and task not in TASKS:
+        refuse(f"--keys takes a task, {', '.join(TASKS)}, not {task!r}{did_you_mean(task, TASKS) or '.'}")
+    found = recipe_keys(task)
+    if as_json:
+        typer.echo(json.dumps([key._asdict() for key in found], indent=1))
+        return
+    table = Table(box=None, pad_edge=False, expand=True)
+    for column, ratio in zip(COLUMNS, (None, 3, None, 5, 3), strict=True):
+        table.add_column(column, overflow="fold", ratio=ratio, no_wrap=ratio is None)
+    for key in found:
+        table.add_row(*key.cells())
+    put(console(), table)
 
 
 def recipes(
@@ -90,20 +134,22 @@ def _tell(finished: Any, as_json: bool) -> None:
     best = finished.results["best_step"]
     kept = f" (weights of step {best})" if best is not None else ""
     typer.echo(f"{scores}{kept}" if scores else f"{finished.results['steps']} steps done")
-    typer.echo(f"Run: {finished.folder}")
+    typer.echo(printable(f"Run: {finished.folder}"))
+    if finished.results["outcome"]:
+        typer.echo(finished.results["outcome"])
 
 
 def _say(sentence: str) -> None:
     from tqdm.auto import tqdm
 
-    tqdm.write(sentence)
+    tqdm.write(printable(sentence))
 
 
 def _aside(sentence: str) -> None:
     """Where it does not stand between the lines of what a program reads."""
     from tqdm.auto import tqdm
 
-    tqdm.write(sentence, file=sys.stderr)
+    tqdm.write(printable(sentence), file=sys.stderr)
 
 
 def _need(packages: tuple[str, ...]) -> None:
@@ -111,7 +157,7 @@ def _need(packages: tuple[str, ...]) -> None:
 
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
-        refuse(f"training needs {', '.join(missing)}: pip install 'hypersphere[text]' or 'hypersphere[image]'.")
+        refuse(f"training needs {', '.join(missing)}: pip install 'hypersphere-lab[text]' or 'hypersphere-lab[image]'.")
 
 
 def _calm() -> None:
@@ -125,5 +171,5 @@ def _calm() -> None:
 
 
 def _ended(error: BaseException) -> str:
-    words = " ".join(str(error).split())
+    words = reason(error)
     return words if words.endswith((".", ")", "?")) else f"{words}."

@@ -1,4 +1,4 @@
-"""Two views to look at: a user's own, from a file, or synthetic ones."""
+"""Two views to look at: a user's own, from a file, a run or a model, or synthetic ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from hypersphere.cli.answers import refuse
-from hypersphere.diagnostics.files import VIEW_NAMES, Loaded, load_embeddings
+from hypersphere.cli.sources import embed_text, load_source
+from hypersphere.diagnostics.files import SUFFIXES, VIEW_NAMES, Loaded
+from hypersphere.messages import first_line
 
 MOST_ROWS = 1024
 SIZE, DIM, NOISE, CLASSES = 128, 16, 0.8, 4
@@ -40,16 +42,38 @@ def synthetic_views(seed: int) -> Views:
     return Views(z1, z2, labels, about)
 
 
-def load_views(path: Path) -> Views:
-    """Two views from a file, checked, with labels if there are any; never unpickles anything."""
-    found = _read(path)
+def find_views(source: str | None, text: Path | None = None, seed: int = 0) -> Views:
+    """Two views from a file or a run, or of a model that embeds the lines of a text twice, with dropout; synthetic ones
+    without a source."""
+    if source is None:
+        if text is not None:
+            refuse("--text is for a model: name it.")
+        return synthetic_views(seed)
+    path = Path(source)
+    model = text is not None and path.suffix not in SUFFIXES
+    if text is not None and not model:
+        refuse(f"--text is for a model; {source} holds embeddings by itself.")
+    try:
+        found = embed_text(source, text, "dropout", seed) if model and text is not None else _read(path)
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+        refuse(f"{first_line(error).rstrip('.')}.")
+    name = path.resolve().name
+    name = f"{path.resolve().parent.name}/{name}" if name == "model" else name
+    about = f"{name} on {text.name}, twice with dropout" if model and text is not None else name
+    return _checked_views(found, path, about)
+
+
+def _checked_views(found: Loaded, path: Path, about: str) -> Views:
+    """Finite, of one shape, few enough; with labels if there are any."""
     z1, z2 = (_checked(values, name, path) for name, values in (("z1", found.z1), ("z2", found.z2)))
     if z1.shape != z2.shape or len(z1) < 2:
         refuse(
             f"z1 and z2 in {path} need one shape and at least two rows, not {tuple(z1.shape)} and {tuple(z2.shape)}."
         )
     labels = None if found.labels is None else _labels(_array(found.labels), len(z1), path)
-    about = f"{path.name}: {len(z1)} pairs in {z1.shape[1]} dimensions"
+    about = f"{about}: {len(z1)} pairs in {z1.shape[1]} dimensions"
+    if torch.equal(z1, z2):
+        about = f"{about}, both views the same"
     if len(z1) > MOST_ROWS:
         chosen = torch.randperm(len(z1), generator=torch.Generator().manual_seed(0))[:MOST_ROWS]
         z1, z2, about = z1[chosen], z2[chosen], f"{about}, of which {MOST_ROWS} drawn at random"
@@ -89,14 +113,14 @@ def _labels(array: Any, size: int, path: Path) -> Tensor:
 
 
 def _read(path: Path) -> Loaded:
-    if not path.is_file():
-        refuse(f"there is no file {path} with embeddings.")
-    if path.suffix not in (".npz", ".npy", ".safetensors"):
-        refuse(f"embeddings come as .npz, .npy or .safetensors, not as {path}.")
-    try:
-        found = load_embeddings(path, arrays=() if path.suffix == ".npy" else VIEW_NAMES)
-    except (ValueError, OSError, ModuleNotFoundError) as error:
-        refuse(f"{str(error).rstrip('.')}.")
+    """Of a file or a run; never unpickles anything."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path} with embeddings")
+    named = path.is_file() and path.suffix in (".npz", ".safetensors")
+    found = load_source(path, arrays=VIEW_NAMES if named else ())
     if found.z2 is None:
-        refuse(f"{path} must hold an array of shape (2, N, D), not {found.z1.shape}.")
+        raise ValueError(
+            f"{path} has one view of shape {tuple(found.z1.shape)}, and positives need two: arrays z1 and z2, an .npy "
+            "of shape (2, N, D), or a model with --text, which dropout makes two views of"
+        )
     return found

@@ -1,0 +1,59 @@
+"""Objectives of the user's own on the command line: ``mine.py:name`` and ``--import mine.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hypersphere.cli.answers import refuse
+from hypersphere.names import nearest_names
+from hypersphere.objectives import files, list_objectives
+from hypersphere.objectives.registry import import_file, objective_class
+
+Imports = Annotated[
+    list[Path] | None,
+    typer.Option("--import", metavar="FILE", help="Python file that registers objectives of your own; repeatable."),
+]
+
+
+def import_files(paths: Sequence[Path] | None) -> None:
+    """Executes the files, so that what they register goes by its name; refuses one that registers nothing."""
+    for path in paths or ():
+        try:
+            names = import_file(path)
+        except ValueError as error:
+            refuse(f"{error}.")
+        if not names:
+            refuse(f"{path} registers no objective: put @hs.register('name') above a class, or write {path}:NAME.")
+
+
+def need_objective(name: str) -> None:
+    """Refuses a name that is no objective's, in one sentence with the nearest."""
+    if files.split(name):
+        try:
+            objective_class(name)
+        except ValueError as error:
+            refuse(f"{error}.")
+    elif name not in list_objectives():
+        refuse(f"there is no objective {name!r}{_hint(name)}")
+
+
+def matching(pattern: str) -> list[str]:
+    """The objectives that fit a pattern or have it in their name; refuses one that none fits."""
+    names = list_objectives(pattern)
+    if not names:
+        refuse(f"there is no objective {pattern!r}{_hint(pattern)}")
+    return names
+
+
+def _hint(name: str) -> str:
+    if name.endswith(".py"):
+        return f"; one in a file is written {name}:NAME."
+    near = nearest_names(name.strip("*?"), list_objectives())
+    if not near:
+        return "; 'hypersphere objectives' lists those there are."
+    *others, last = near[:1] if near[0] == name.lower() else near
+    return f"; did you mean {', '.join(map(repr, others))}{' or ' * bool(others)}{last!r}?"

@@ -1,0 +1,76 @@
+"""``hypersphere reproduce`` as a user meets it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from hypersphere.cli.app import app
+from hypersphere.studies.reproduce import list_items
+from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, paper_of
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["reproduce", *(str(word) for word in words)])
+
+
+def test_the_list_has_title_paper_place_and_minutes():
+    lines = run("--list").stdout.splitlines()
+    assert lines[0].split() == ["name", "title", "paper", "place", "minutes"]
+    assert len(lines) == 1 + len(ITEMS)
+    for line, name in zip(lines[1:], list_items(), strict=True):
+        assert line.startswith(name) and line.endswith(f"{ITEMS[name].minutes}")
+        assert ITEMS[name].title in line and PAPERS[paper_of(name)].short in line and ITEMS[name].place in line
+
+
+def test_the_list_in_json():
+    found = json.loads(run("--list", "--json").stdout)
+    assert [each["name"] for each in found] == list_items()
+    assert all(each["minutes"] > 0 for each in found)
+
+
+def test_no_item_is_said_to_need_training_as_well():
+    assert not {f"{name}/{each}" for name, paper in PAPERS.items() for each in paper.trained} & set(ITEMS)
+
+
+@pytest.mark.parametrize("words", [("li2024",), ("--list", "li2024")])
+def test_a_paper_alone_lists_its_items(words):
+    names = [line.split()[0] for line in run(*words).stdout.splitlines()[1:]]
+    assert names == list_items("li2024")
+    assert set(names) < set(list_items())
+
+
+def test_an_item_is_computed_and_judged(tmp_path):
+    answer = run("nie2023/appendix-d", "--quick", "--out", tmp_path)
+    assert answer.exit_code == 0, answer.output
+    assert "**Verdict:** agrees." in answer.output
+    assert "Nie et al. 2023, Appendix D." in answer.output
+    assert (tmp_path / "nie2023" / "appendix-d-quick" / "appendix-d.png").exists()
+
+
+def test_an_item_in_json(tmp_path):
+    found = json.loads(run("cloa2024/table1", "--json", "--out", tmp_path).stdout)
+    assert (found["name"], found["verdict"], found["place"]) == ("cloa2024/table1", "undecided", "Table 1")
+    assert list(found["clauses"].values()) == [None]
+    assert str(tmp_path / "cloa2024" / "table1" / "taxonomy.png") in found["files"]
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [
+        ((), "--list shows what there is."),
+        (("li2024/fig99",), "only table1, table2, fig2, fig3, fig4, fig10, fig11, lemma1 and components."),
+        (("li2024/fig22",), "did you mean 'li2024/fig2'?"),
+        (("--list", "nie2023/table9"), "nie2023 has no item 'table9'"),
+        (("li2024/fig12",), "li2024/fig12 needs trained encoders and is not here"),
+        (("li2024/table6",), "li2024/table6 needs trained encoders and is not here"),
+        (("fig2",), "'fig2' lacks its paper: there is nie2023/fig2 and li2024/fig2."),
+        (("li2023/fig3",), "There is no paper 'li2023', but there is li2024/fig3."),
+        (("koromilas/kcl",), "only nie2023, li2024, koromilas2024 and cloa2024; did you mean 'koromilas2024'?"),
+    ],
+)
+def test_an_unknown_name_gets_one_sentence_on_the_same_paper(words, sentence):
+    answer = run(*words)
+    assert answer.exit_code == 2
+    assert sentence in answer.stderr
+    assert len(answer.stderr.strip().splitlines()) == 1
