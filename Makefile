@@ -1,4 +1,4 @@
-# make test: everything CI runs.  make demo: the shortest look at what the package does.
+# make test: everything CI runs.  make demo: seven objectives compared fairly on embedded data.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +13,7 @@ test: lint types imports
 	$(BIN)/python -m pytest -q
 
 demo: venv
-	$(BIN)/python -m hypersphere.studies.digits
+	$(BIN)/hypersphere compare demo
 
 venv: $(INSTALLED)
 
