@@ -15,7 +15,8 @@ _FULL = ("not enough memory", "can't allocate memory", "out of memory", "Storage
 
 
 def printable(text: str) -> str:
-    r"""The text with its control characters and lone surrogates written as escapes; line ends and tabs stay.
+    r"""The text with its control characters and lone surrogates written as escapes; line ends, tabs and no-break spaces
+    stay.
 
     >>> printable("a\x1b[2Jb")
     'a\\x1b[2Jb'
@@ -23,7 +24,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        each if each.isprintable() or each in "\n\t" else each.encode("unicode_escape").decode() for each in text
+        each if each.isprintable() or each in "\n\t\N{NO-BREAK SPACE}" else each.encode("unicode_escape").decode()
+        for each in text
     )
 
 

@@ -65,6 +65,7 @@ def test_the_command_lists_keys_and_refuses_what_is_no_task() -> None:
     runner = CliRunner()
     shown = runner.invoke(app, ["train", "--keys", "text"])
     assert shown.exit_code == 0 and "encoder.max_length" in shown.stdout and "augmentation" not in shown.stdout
+    assert "integer ≥\N{NO-BREAK SPACE}0" in shown.stdout and "\\x" not in shown.stdout
     listed = json.loads(runner.invoke(app, ["train", "--keys", "--json"]).stdout)
     assert [each["key"] for each in listed] == [key.key for key in recipe_keys()]
     wrong = runner.invoke(app, ["train", "--keys", "imag"])
