@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 
 from hypersphere.data import image_files
-from hypersphere.data.images import ImageSet, label_fraction, load_images
+from hypersphere.data.images import WHERE, ImageSet, label_fraction, load_images
+from hypersphere.messages import reason
 
 
 def random_images(count, channels, side, seed=0):
@@ -439,10 +440,12 @@ def test_a_dataset_that_cannot_be_loaded_or_has_no_images_says_so(monkeypatch):
 def test_what_is_not_there_or_not_known_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no image set 'digit': give 'digits'"):
         load_images("digit")
-    with pytest.raises(
-        FileNotFoundError, match=r"Debian's package dataset-fashion-mnist .* train-images-idx3-ubyte.gz"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"Debian's package dataset-fashion-mnist .*train-images-idx3-ubyte.gz"):
         load_images("fashion-mnist")
+    for source in WHERE:  # said whole, up to what to do
+        with pytest.raises(FileNotFoundError) as refusal:
+            load_images(source)
+        assert reason(refusal.value) == str(refusal.value)
     with pytest.raises(ValueError, match="split must be 'train' or 'test', not 'dev'"):
         load_images("digits", "dev")
     with pytest.raises(ValueError, match="none of the image sets known here"):

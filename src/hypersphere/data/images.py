@@ -20,9 +20,9 @@ from hypersphere.documents import expand
 SPLITS = ("train", "test")
 _CIFAR = "download it from https://www.cs.toronto.edu/~kriz/cifar.html (binary version) and give data.source=PATH"
 WHERE = {  # to get what the shipped recipes train on
-    "fashion-mnist": "Debian's package dataset-fashion-mnist puts it into /usr/share/datasets/fashion-mnist, elsewhere "
-    "its four files are train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and "
-    "t10k-labels-idx1-ubyte.gz from https://github.com/zalandoresearch/fashion-mnist; give data.source=FOLDER",
+    "fashion-mnist": "Debian's package dataset-fashion-mnist has it in /usr/share/datasets/fashion-mnist, "
+    "https://github.com/zalandoresearch/fashion-mnist its four files (train-images-idx3-ubyte.gz and the like); "
+    "give data.source=FOLDER",
     "cifar-10-binary.tar.gz": _CIFAR,
     "cifar-100-binary.tar.gz": _CIFAR,
 }
