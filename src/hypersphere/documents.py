@@ -8,6 +8,7 @@ larger than ``MOST_NODES`` nodes.
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 import types
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 from hypersphere.messages import one_line, quoted
 
 Record = TypeVar("Record")
+DATA_HOME = "HYPERSPHERE_DATA"  # the folder in which data sets and encoders are looked for by name
 DEEPEST = 64  # levels of lists and objects
 LARGEST = 2**26  # bytes of a JSON file
 LARGEST_YAML = 2**18  # a recipe has about a thousand
@@ -36,6 +38,17 @@ def expand(path: str | Path) -> Path:
     except RuntimeError:
         user = Path(path).parts[0]
         raise FileNotFoundError(f"there is no home folder {one_line(user)} (./{one_line(user)} is a name)") from None
+
+
+def locate(path: str | Path) -> Path:
+    """A file or folder to read: ``path``, or the one of that name in the folder ``HYPERSPHERE_DATA``.
+
+    So recipes name their data (``cifar10``, ``SentEval/data/downstream``) wherever each machine keeps it.
+    """
+    place, home = expand(path), os.environ.get(DATA_HOME)
+    if home and not place.is_absolute() and not place.exists() and (expand(home) / place).exists():
+        return expand(home) / place
+    return place
 
 
 def read_json(path: Path, kind: type | None = None) -> Any:

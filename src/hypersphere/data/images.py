@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.data.extras import need
-from hypersphere.documents import expand
+from hypersphere.documents import locate
 
 SPLITS = ("train", "test")
 _CIFAR = "download it from https://www.cs.toronto.edu/~kriz/cifar.html (binary version) and give data.source=PATH"
@@ -94,7 +94,7 @@ def load_images(source: str, split: str = "train", size: int | None = None) -> I
     if source.startswith("hf:"):
         found, cut = pictures.read_hub(source.removeprefix("hf:"), split, size)
         return found if cut else _part(found, split)
-    path = expand(source)
+    path = locate(source)
     if not path.exists():
         advice = WHERE.get(path.name, "give 'digits', 'hf:owner/name', or the path of a file or folder")
         raise FileNotFoundError(f"there is no image set {source!r}: {advice}")

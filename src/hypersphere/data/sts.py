@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hypersphere.data.integrity import check_count, check_english_pairs, check_range, known_name, read_lines
+from hypersphere.documents import locate
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 
@@ -75,7 +76,7 @@ def load_sts(folder: str | Path, tasks: Sequence[str] = TASKS) -> dict[str, list
 def load_sts_year(folder: str | Path, task: str) -> list[ScoredPairs]:
     """The parts of STS12 … STS16, without pairs that have no gold score."""
     known_name(task, PARTS, "year of STS")
-    home = _find(Path(folder), task, f"{task}-en-test", f"STS.input.{next(iter(PARTS[task]))}.txt")
+    home = _find(locate(folder), task, f"{task}-en-test", f"STS.input.{next(iter(PARTS[task]))}.txt")
     return [_part(home, task, part, known) for part, known in PARTS[task].items()]
 
 
@@ -87,7 +88,7 @@ def load_sts_benchmark(path: str | Path, split: str = "test") -> ScoredPairs:
     name of a data set with these columns, such as ``sentence-transformers/stsb``.
     """
     known_name(split, BENCHMARK_ROWS, "split of the STS benchmark")
-    place = Path(path)
+    place = locate(path)
     if place.is_dir():
         home = _find(place, "STS-B", "STSBenchmark", f"sts-{split}.csv")
         return _benchmark(home / f"sts-{split}.csv", split, BENCHMARK_ROWS[split])
@@ -102,7 +103,7 @@ def load_sick(folder: str | Path, split: str = "test") -> ScoredPairs:
     """SICK's relatedness scores, split ``train``, ``dev`` or ``test``."""
     known_name(split, SICK_FILES, "split of SICK")
     name, known = SICK_FILES[split]
-    path = _find(Path(folder), "SICK-R", "SICK", name) / name
+    path = _find(locate(folder), "SICK-R", "SICK", name) / name
     rows = [line.split("\t") for line in read_lines(path)[1:]]  # a line of column names first
     check_count(path, len(rows), known)
     return _pairs(path, "SICK-R", rows, columns=(1, 2, 3), scale=(1, 5))

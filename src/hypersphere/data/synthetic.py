@@ -10,11 +10,12 @@ from hypersphere.limits import need_memory
 from hypersphere.messages import quoted
 
 
-def three_lines(points: int = 100, noise: float = 0.05, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+def three_lines(points: int = 100, noise: float = 0.05, seed: int = 0, draw: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     """CLOA's world: three noisy lines through the origin of R³, and the negative of each point as its positive.
 
     A point of class k is x = t·u_k + noise·ε with t uniform in [-1, 1] and a random direction u_k; its positive is
-    -x + noise·ε'. Returns x (3·points, 3), the positives (3·points, 3) and the classes (3·points,).
+    -x + noise·ε'. Returns x (3·points, 3), the positives (3·points, 3) and the classes (3·points,). ``seed`` decides
+    the directions; another ``draw`` gives other points on the same lines.
 
     Source: Li & Pimentel-Alarcón 2024, Table 2. The paper gives neither count nor noise: the defaults are ours.
 
@@ -29,6 +30,8 @@ def three_lines(points: int = 100, noise: float = 0.05, seed: int = 0) -> tuple[
     need_memory(3 * points * 3 * 4 * 3, f"three lines of {quoted(points)} points")
     generator = torch.Generator().manual_seed(seed)
     directions = unit(torch.randn(3, 3, generator=generator))
+    if draw:
+        generator.manual_seed(1_000_003 * draw + seed)
     labels = torch.arange(3).repeat_interleave(points)
     places = 2 * torch.rand(3 * points, 1, generator=generator) - 1
     x = places * directions[labels]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from hypersphere.documents import expand, parse_json
+from hypersphere.documents import locate, parse_json
 from hypersphere.limits import bounded_lines, need_memory
 from hypersphere.messages import first_line, quoted
 
@@ -52,7 +52,7 @@ def read_corpus(source: str, views: str = "dropout", *, columns: list[str] | Non
     if source.startswith("hf:"):
         found, name = _dataset(source[3:], wanted, columns), source[3:]
     else:
-        path = expand(source)
+        path = locate(source)
         if not path.is_file():
             raise FileNotFoundError(f"there is no text file {source} (a dataset id is written hf:owner/name)")
         found, name = _lines(path, wanted, columns), path.name

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hypersphere.data.integrity import check_count, check_english, check_english_pairs, known_name, read_lines
+from hypersphere.documents import locate
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 
@@ -62,7 +63,7 @@ def load_transfer(folder: str | Path, tasks: Sequence[str] = TASKS) -> dict[str,
     for task in tasks:
         known_name(task, TASKS, "transfer task")
         load = {"SST2": _sst2, "TREC": _trec, "MRPC": _mrpc}.get(task)
-        found[task] = load(Path(folder)) if load else _two_files(Path(folder), task)
+        found[task] = load(locate(folder)) if load else _two_files(locate(folder), task)
     return found
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from hypersphere.data.extras import need
-from hypersphere.documents import expand, read_json
+from hypersphere.documents import locate, read_json
 from hypersphere.messages import first_line
 
 WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")  # of the hub: neither programs nor pickles
@@ -26,7 +26,7 @@ SAFELY: dict[str, Any] = {"use_safetensors": True}  # of transformers' from_pret
 
 def find_folder(model: str | Path) -> Path:
     """Where a model lies: a folder, a run's folder (its ``model``), or a hub id, which is then downloaded."""
-    place = expand(model)
+    place = locate(model)
     for folder in (place, place / "model"):
         if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
             return folder

@@ -108,17 +108,22 @@ class SmallCNN(nn.Module):
 
 
 class MLP(nn.Module):
-    """Dense layers with batch norm and ReLU between them, on flattened images or on vectors (B, channels) of size 1.
+    """Dense layers with ReLU between them, on flattened images or on vectors (B, channels) of size 1; ``norm``: with
+    batch norm before each ReLU, or none.
 
     The last of the ``hidden`` widths is what comes out; with ``dimension`` one more layer follows.
     """
 
-    def __init__(self, inputs: int, hidden: Sequence[int] = (64, 64), dimension: int | None = None) -> None:
+    def __init__(
+        self, inputs: int, hidden: Sequence[int] = (64, 64), dimension: int | None = None, norm: str = "batch"
+    ) -> None:
         super().__init__()
+        if norm not in ("batch", "none"):
+            raise ValueError(f"mlp's norm must be 'batch' or 'none', not {norm!r}")
         widths = [*hidden, *([] if dimension is None else [dimension])]
         if not widths or not all(width >= 1 for width in widths):
             raise ValueError(f"mlp's widths must be at least 1, not hidden={list(hidden)}, dimension={dimension}")
-        self.layers = dense([inputs, *widths], normalised=True)
+        self.layers = dense([inputs, *widths], normalised=norm == "batch")
         self.dimension = widths[-1]
 
     def forward(self, images: Tensor) -> Tensor:
@@ -141,7 +146,7 @@ _OPTIONS = {
     "resnet18": ("stem", "weights"),
     "resnet50": ("stem", "weights"),
     "small-cnn": ("width", "norm"),
-    "mlp": ("hidden", "dimension"),
+    "mlp": ("hidden", "dimension", "norm"),
 }
 
 
@@ -152,7 +157,7 @@ def create_image_encoder(name: str, channels: int, size: Size, **options: Any) -
     |---|---|
     | resnet18, resnet50 | stem: imagenet or cifar; weights: a folder or hub id, else random |
     | small-cnn | width 32; norm: batch or group |
-    | mlp | hidden (64, 64), dimension (one more layer); vectors have size 1 |
+    | mlp | hidden (64, 64), dimension (one more layer); norm: batch or none; vectors have size 1 |
 
     >>> create_image_encoder("small-cnn", channels=1, size=8).dimension
     128

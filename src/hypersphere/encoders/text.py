@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from hypersphere.data.integrity import known_name
-from hypersphere.documents import expand
+from hypersphere.documents import locate
 from hypersphere.encoders.checkpoint import (
     SAFELY,
     check_settings,
@@ -116,7 +116,7 @@ def has_own_modules(name: str) -> bool:
 @contextmanager
 def _loading(name: str) -> Iterator[None]:
     """What goes wrong inside becomes one sentence about the encoder ``name``."""
-    place = expand(name)
+    place = locate(name)
     if place.is_dir() or name.startswith((".", "/", "~")):  # else: a hub id
         homes = (place, place / "model")  # a run keeps its model in a folder of its own
         if not any((home / file).is_file() for home in homes for file in ("config.json", "modules.json")):

@@ -38,7 +38,7 @@ def _scored(recipe: Recipe) -> bool:
     """Whether there is a score while the run goes on."""
     if recipe.task == "text":
         return recipe.evaluation.sts is not None
-    return recipe.task == "image" and recipe.data.held_out > 0 and recipe.evaluation.knn
+    return recipe.task in ("image", "three-lines") and recipe.data.held_out > 0 and recipe.evaluation.knn
 
 
 def _for_images(words: str, holds: Callable[[Recipe], bool] = lambda recipe: True) -> Use:
@@ -52,7 +52,7 @@ _RESNET = _for_images("ResNets", lambda recipe: recipe.encoder.name.startswith("
 _CNN = _for_images("small-cnn", lambda recipe: recipe.encoder.name == "small-cnn")
 _SCORED = Use(
     "runs with a score (text: evaluation.sts; images: data.held_out and evaluation.knn)",
-    ("text", "image"),
+    TASKS,
     _scored,
 )
 EFFECT = {
@@ -62,7 +62,12 @@ EFFECT = {
     **dict.fromkeys(("evaluation.every", "evaluation.best"), _SCORED),
     "data.size": _for_images("images of many sizes", lambda recipe: recipe.data.source != "digits"),
     **dict.fromkeys(("encoder.stem", "encoder.weights"), _RESNET),
-    **dict.fromkeys(("encoder.width", "encoder.norm"), _CNN),
+    "encoder.width": _CNN,
+    "encoder.norm": Use(
+        "small-cnn and mlp", ("image", "three-lines"), lambda recipe: recipe.encoder.name in ("small-cnn", "mlp")
+    ),
+    "evaluation.after": Use("text and images", ("text", "image"), lambda recipe: recipe.task != "three-lines"),
+    "evaluation.shares": _for_images("runs with evaluation.after", lambda recipe: bool(recipe.evaluation.after)),
     "data.labels": Use(
         "images and three-lines, with an objective that reads labels",
         ("image", "three-lines"),

@@ -15,7 +15,9 @@ from hypersphere.data.images import ImageSet, label_fraction, load_images
 from hypersphere.data.synthetic import negated, three_lines
 from hypersphere.encoders.augment import create_augmentation, measure_normalisation
 from hypersphere.encoders.image import create_image_encoder, save_image_encoder
+from hypersphere.evaluation.features import embed
 from hypersphere.evaluation.knn import few_labels_probe, knn_probe
+from hypersphere.evaluation.lines import line_accuracy, line_geometry
 from hypersphere.limits import need_memory
 from hypersphere.messages import quoted
 from hypersphere.training.content import content_of_images
@@ -25,7 +27,7 @@ from hypersphere.training.task import Task, arguments, create_head, held_out_row
 from hypersphere.training.trainer import ObjectiveTraining, ViewLoss
 
 _OPTIONS = {"resnet18": ("stem", "weights"), "resnet50": ("stem", "weights"), "small-cnn": ("width", "norm"),
-            "mlp": ("hidden",)}  # fmt: skip
+            "mlp": ("hidden", "norm")}  # fmt: skip
 
 
 class ImageTrainer(ObjectiveTraining, Trainer):
@@ -118,8 +120,10 @@ def prepare_images(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> 
 
 def prepare_lines(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Task:
     """CLOA's three noisy lines in R³; the positive of a point is its negative."""
-    x, _, labels = three_lines(recipe.data.rows // 3 or 100, recipe.data.noise, recipe.seed)
-    encoder = create_image_encoder("mlp", 3, 1, hidden=recipe.encoder.hidden)
+    points = recipe.data.rows // 3 or 100
+    x, _, labels = three_lines(points, recipe.data.noise, recipe.seed)
+    options = {key: getattr(recipe.encoder, key) for key in _OPTIONS["mlp"]}
+    encoder = create_image_encoder("mlp", 3, 1, **options)
     noise = recipe.data.noise
     say(f"Data: three lines, {len(x)} points, noise {noise:g}; the positive of x is −x with fresh noise.")
     known = label_fraction(labels, recipe.data.labels, recipe.seed)
@@ -127,17 +131,26 @@ def prepare_lines(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> T
     training = Instances(x[kept], known[kept], kept)
     loss, recipe = _loss(recipe, int(encoder.dimension), 3)  # type: ignore[arg-type]
     trainer = _trainer(recipe, folder, encoder, training, lambda points: (points, negated(points, noise)), loss, say)
-    description = {"name": "mlp", "channels": 3, "size": 1, "options": {"hidden": recipe.encoder.hidden},
-                   "normalise": None}  # fmt: skip
+    description = {"name": "mlp", "channels": 3, "size": 1, "options": options, "normalise": None}
+    test, _, classes = three_lines(points, noise, recipe.seed, draw=1)
+
+    def score() -> dict[str, float]:
+        z = embed(encoder, x)
+        return {"knn": 100 * line_accuracy(z[kept], labels[kept], z[aside], labels[aside])}
+
+    def final() -> dict[str, float]:
+        z = embed(encoder, test)
+        return {"knn": 100 * line_accuracy(embed(encoder, x), labels, z, classes), **line_geometry(z, classes)}
+
     return Task(
         trainer=trainer,
         views=2,
         width=int(encoder.dimension),  # type: ignore[arg-type]
         sample=Instances(x, known).collate(sample_rows(kept, recipe)),
         held_out=_batches(Instances(x, known), aside, trainer, say),
-        score=None,
-        final=None,
-        key="",
+        score=score if aside and recipe.evaluation.knn else None,
+        final=final,
+        key="knn",
         save=lambda target: _keep(target, encoder, description),
     )
 

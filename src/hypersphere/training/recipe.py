@@ -75,8 +75,8 @@ class Encoder(Part):
     weights: str | None = Field(None, description="folder or hub id of weights to start from; null: random")
     hidden: list[Count] = Field([64, 64], description="widths of the layers, the last one the embedding's")
     width: Count = Field(32, description="channels of the first layer; the embedding has four times as many")
-    norm: Literal["batch", "group"] = Field(
-        "batch", description="normalisation over the batch, or each image by itself"
+    norm: Literal["batch", "group", "none"] = Field(
+        "batch", description="normalisation over the batch; small-cnn: or group, each image by itself; mlp: or none"
     )
 
 
@@ -139,6 +139,12 @@ class Evaluation(Part):
         0, description="neighbours are looked for among so many labelled images of each class, mean of 20 draws; 0: all"
     )
     knn: bool = Field(True, description="k-nearest-neighbour accuracy, where the images have labels")
+    after: list[Literal["sts", "transfer", "linear", "mlp", "finetune"]] = Field(
+        [],
+        description="measured of the final model on the test sets: text: the seven STS sets, the seven transfer sets "
+        "of evaluation.sts; images: probes",
+    )
+    shares: list[Fraction] = Field([1.0], description="shares of the labels that each of these probes learns from")
 
 
 class Monitoring(Part):
@@ -217,6 +223,7 @@ class Recipe(Part):
         if self.task == "three-lines" and self.data.rows % 3:
             raise ValueError(f"data.rows is {self.data.rows}: three lines of as many points each have a multiple of 3")
         self._refuse_what_has_no_effect()
+        self._check_after()
         if self.head.kind == "simcse" and self.task != "text":
             raise ValueError("head.kind simcse is for text")
         if self.head.keep and (self.task != "text" or self.head.kind not in ("simcse", "linear-tanh")):
@@ -227,6 +234,14 @@ class Recipe(Part):
         if self.task == "text" and reads_labels(objective):
             raise ValueError(f"{objective.name} reads labels, and text has none")
         return self
+
+    def _check_after(self) -> None:
+        fitting = {"text": ("sts", "transfer"), "image": ("linear", "mlp", "finetune")}.get(self.task, ())
+        for each in self.evaluation.after:
+            if each not in fitting:
+                raise ValueError(f"evaluation.after has {each}, but for {self.task} there is {' and '.join(fitting)}")
+        if self.task == "text" and self.evaluation.after and self.evaluation.sts is None:
+            raise ValueError("evaluation.after needs the folder of the sets: evaluation.sts=FOLDER")
 
     def _refuse_what_has_no_effect(self) -> None:
         for key, use in EFFECT.items():

@@ -20,6 +20,7 @@ from hypersphere.messages import reason
 from hypersphere.objectives.files import blame, names_in
 from hypersphere.report import write_whole
 from hypersphere.training import checkpoints
+from hypersphere.training.after import measure_after
 from hypersphere.training.folder import check_content, check_recipe, claimed, describe
 from hypersphere.training.plain import plain
 from hypersphere.training.recipe import Recipe
@@ -228,6 +229,8 @@ def _finish(
     results["outcome"] = outcome(results)
     with _writing(folder, "model"):
         task.save(folder / "model")
+    if recipe.evaluation.test:
+        results["scores"] |= measure_after(recipe, folder, say)
     with _writing(folder, "objective.safetensors"):
         save_weights(task.trainer.loss, folder / "objective.safetensors")
     with _writing(folder, "embeddings.safetensors"):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from hypersphere.data.sts import load_sts_benchmark
 from hypersphere.data.text import Corpus, read_corpus
+from hypersphere.documents import locate
 from hypersphere.encoders.checkpoint import default_prompt
 from hypersphere.encoders.text import SentenceEncoder, skipped_tokens
 from hypersphere.evaluation.pairs import Remembered, pair_geometry
@@ -174,7 +175,8 @@ def _scores(recipe: Recipe, encoder: SentenceEncoder) -> tuple[Any, Any, Any, An
         return None, None, None, None
     where = recipe.evaluation.sts
     dev = load_sts_benchmark(where, "dev")
-    test = None if Path(where).is_file() else load_sts_benchmark(where, "test")  # a file of one's own has no other part
+    own = locate(where).is_file()  # a file of one's own has no other part
+    test = None if own else load_sts_benchmark(where, "test")
 
     def encode(sentences: list[str]) -> Any:
         return encoder.encode(sentences, batch_size=128, convert_to_numpy=True, show_progress_bar=False)

@@ -78,6 +78,10 @@ class Plan:
             if trial == 0 or settings  # nothing to tune: one run is all there is
         ]
 
+    def given(self, objective: Mapping[str, Any]) -> Cell:
+        """The objective with the settings it was given, where nothing is tuned."""
+        return self._cell("tuning", objective, 0, self.first_seed, {})
+
     def settings(self, objective: Mapping[str, Any], trial: int) -> dict[str, float]:
         """The settings of a trial: the first has the defaults, the others spread evenly over the ranges."""
         space = self.spaces[label_of(objective)]
@@ -141,7 +145,8 @@ class Plan:
 
 def cell_id(recipe: Recipe, source: str = "") -> str:
     """The hash of everything that decides what a run gives; ``source``: of an objective that is in no file."""
-    tree = {key: value for key, value in resolved(recipe).items() if key not in ("output", "about", "loggers")}
+    tree = recipe.model_dump(exclude_defaults=True, exclude={"output", "about", "loggers"})  # a new key changes no id
+    tree["objective"] = resolved(recipe)["objective"]
     tree["files"] = [*sorted(fingerprints(recipe.objective).values()), source]  # of an objective of one's own
     if recipe.steps == 0:
         del tree["objective"], tree["files"]  # an encoder as it was given is the same for all of them

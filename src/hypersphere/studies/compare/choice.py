@@ -14,6 +14,8 @@ from hypersphere.studies.compare.study import label_of
 def choose(plan: Plan, attempts: Mapping[str, Attempt]) -> list[tuple[dict[str, Any], Cell]]:
     """For every objective whose tuning is over: the cell with the best validation score, the earliest of equals. An
     objective none of whose trials gave a score is left out."""
+    if not plan.study.trials and not plan.study.grid:
+        return [(objective, plan.given(objective)) for objective in plan.study.objectives]
     by_objective: dict[str, list[Cell]] = {}
     for cell in plan.tuning:
         by_objective.setdefault(cell.objective, []).append(cell)

@@ -149,7 +149,8 @@ def as_latex(comparison: Comparison) -> str:
 def about(comparison: Comparison) -> str:
     """What the numbers of the table are."""
     study = comparison.plan.study
-    tuned = "no tuning, a grid" if study.grid else f"{study.trials} trials each on validation data"
+    tuned = f"{study.trials} trials each on validation data" if study.trials else "settings as given"
+    tuned = "no tuning, a grid" if study.grid else tuned
     return (
         f"Test {comparison.metric} over {study.seeds} fresh seeds ({tuned}); expanded percentile bootstrap intervals; "
         f"differences paired by seed with {comparison.reference}, sign-flip test with Holm's correction; P(better): "

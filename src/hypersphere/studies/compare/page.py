@@ -21,7 +21,7 @@ WHY = (
     ("effective_rank", "effective rank"),
     ("with_gradient", "anchors with gradient"),
     ("dissipation", "gradient kept"),
-    ("hardest_share", "weight of the hardest"),
+    ("hardest_weight", "weight of the hardest"),
     ("ratio", "ratio"),
 )
 

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 from hypersphere.documents import read_json
 from hypersphere.objectives import register
 from hypersphere.report import write_whole
+from hypersphere.studies.compare.views import views_of
 from hypersphere.training.recipe import Recipe
 
 PRELOADED = {
@@ -93,24 +95,46 @@ def result_of(folder: Path) -> dict[str, Any] | None:
     if not results:
         return None
     records = read_journal(folder / "metrics.jsonl") if (folder / "metrics.jsonl").is_file() else []
-    split = "held_out" if any(each["split"] == "held_out" for each in records) else "training"
-    seen = [each for each in records if each["split"] == split]
+    by_split = {name: [each for each in records if each["split"] == name] for name in CURVES}
     return {
         "scores": results["scores"],
+        "given": results.get("given", {}),
         "history": results["history"],
         "best_step": results["best_step"],
         "steps": results["steps"],
         "seconds": results["seconds"],
         "memory": _read(folder.with_suffix(".json")).get("memory"),
         "verdicts": [[verdict.name, str(verdict)] for verdict in judge(records)],
-        "measured": [{key: each[key] for key in MEASURED if key in each} for each in seen],
+        "measured": [_kept(each) for each in by_split["held_out"] or by_split["training"]],
+        "training": [_kept(each, CURVES["training"]) for each in by_split["training"]],
+        "pairs": [_kept(each, CURVES["validation"]) for each in by_split["validation"]],
+        "views": views_of(folder / "embeddings.safetensors"),
     }
 
 
-MEASURED = (
-    "step", "alignment", "uniformity", "gap", "effective_rank", "dissipation", "with_gradient", "hardest_share",
-    "ratio", "objective", "infonce",
-)  # fmt: skip
+def tidy(folder: Path, keep_model: bool) -> None:
+    """Removes what only an unfinished run needs, and the weights unless they are to be kept."""
+    for name in ("checkpoints", "best", *(() if keep_model else ("model",))):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+LEFT_OUT = ("split", "rows", "dimension", "reasons", "seconds")  # of a measurement: the same in every line
+CURVES = {  # what is kept of measurements on other data than the held-out rows
+    "held_out": (),
+    "training": ("step", "objective", "infonce", "alignment", "uniformity", "gap"),
+    "validation": ("step", "alignment", "uniformity", "infonce"),
+}
+
+
+def _kept(record: Mapping[str, Any], wanted: Sequence[str] = ()) -> dict[str, Any]:
+    """Of a measurement: the wanted numbers, or all; NaN is left out."""
+    keys = wanted or [key for key in record if key not in LEFT_OUT]
+    return {key: _short(record[key]) for key in keys if key in record and record[key] == record[key]}
+
+
+def _short(value: Any) -> Any:
+    """Six digits: what differs after them is noise, and a study keeps many."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _spawning(task: str) -> Any:

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -36,6 +36,7 @@ PAUSE = 5.0  # seconds between two tries to reach it
 TRIES = 5  # to open a storage whose tables another worker is making
 DROPPED = ("duplicate", "interrupted", "worker lost")  # attempts that say nothing about their cell
 
+Score = Callable[[Mapping[str, Any]], float | None]
 Answer = TypeVar("Answer")
 _AWAY = (SQLAlchemyError, optuna.exceptions.StorageInternalError, OSError)
 
@@ -95,6 +96,20 @@ class Queue:
         for cell in missing:
             self._patiently(lambda cell=cell: self.study.add_trial(_waiting(cell)))  # type: ignore[misc]
         return len(missing)
+
+    def adopt(self, results: Mapping[str, dict[str, Any]], cells: Iterable[Cell], score: Score) -> int:
+        """Adds finished runs of an earlier round, by cell id, where the cell has not ended here; how many."""
+        known = self.attempts()
+        chosen = [
+            (cell, value)
+            for cell in cells
+            if cell.id in results and (cell.id not in known or known[cell.id].state == "waiting")
+            if (value := score(results[cell.id])) is not None
+        ]
+        for cell, value in chosen:
+            ended = _ended(cell, results[cell.id], value)
+            self._patiently(lambda ended=ended: self.study.add_trial(ended))  # type: ignore[misc]
+        return len(chosen)
 
     def attempts(self) -> dict[str, Attempt]:
         """What became of every cell, by id."""
@@ -322,20 +337,29 @@ def changed(before: dict[str, Any], now: dict[str, Any], where: str) -> str:
 
 
 def _waiting(cell: Cell) -> FrozenTrial:
+    return optuna.create_trial(state=TrialState.WAITING, **_described(cell))
+
+
+def _ended(cell: Cell, result: dict[str, Any], score: float) -> FrozenTrial:
+    described = _described(cell)
+    described["user_attrs"] |= {"result": result}
+    return optuna.create_trial(state=TrialState.COMPLETE, value=score, **described)
+
+
+def _described(cell: Cell) -> dict[str, Any]:
     numbers = {
         f"{cell.objective}.{key}": float(value)
         for key, value in cell.settings.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     }
-    return optuna.create_trial(
-        state=TrialState.WAITING,
-        params=numbers,
-        distributions={key: FloatDistribution(value, value) for key, value in numbers.items()},
-        user_attrs={
+    return {
+        "params": numbers,
+        "distributions": {key: FloatDistribution(value, value) for key, value in numbers.items()},
+        "user_attrs": {
             "cell": cell.id, "stage": cell.stage, "objective": cell.objective, "number": cell.trial,
             "seed": cell.seed, "settings": cell.settings,
         },
-    )  # fmt: skip
+    }  # fmt: skip
 
 
 def _gone(worker: str) -> bool:

