@@ -46,6 +46,18 @@ def test_it_is_dissected_beside_the_packages(mine: Path, monkeypatch: pytest.Mon
     assert found[0]["numbers"]["weight of the hardest"] == 1
 
 
+def test_a_plain_function_has_the_numbers_of_its_registered_twin(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hypersphere.cli.dissect.draw", lambda *_: [])
+    Path("twin.py").write_text(
+        "import hypersphere as hs\n\n\ndef twin(z1, z2):\n"
+        '    return hs.create_objective("mine.py:squared_triplet")(z1, z2)\n'
+    )
+    done = run("dissect", "mine.py:squared_triplet", "twin.py:twin", "--json")
+    assert done.exit_code == 0, done.output
+    ours, plain = (each["numbers"] for each in json.loads(done.stdout)["objectives"])
+    assert ours == pytest.approx(plain, rel=1e-4, abs=1e-6)
+
+
 def test_a_recipe_takes_it(mine: Path) -> None:
     words = ["train", "digits", "objective=squared_triplet", "objective.margin=0.5", "--import", "mine.py", "--check"]
     assert f"objective:\n  name: {mine}:squared_triplet\n  margin: 0.5\n" in run(*words).stdout

@@ -18,7 +18,7 @@ from hypersphere.cli.answers import console, need_folder, refuse
 from hypersphere.cli.dissection import Case, Question, draw, print_answer
 from hypersphere.cli.dissection import as_json as to_json
 from hypersphere.cli.own import Imports, import_files, need_objective
-from hypersphere.cli.views import Views, find_views
+from hypersphere.cli.views import SIZE, Views, find_views
 from hypersphere.names import did_you_mean
 from hypersphere.objectives import Objective, create_objective, within
 from hypersphere.objectives.registry import objective_class
@@ -102,11 +102,13 @@ def _take_apart(cases: list[Case], views: Views, scope: str) -> tuple[list[Anato
     def of(case: Case, scope: str) -> Anatomy:
         screen.print(f"dissecting {case.objective}", style="dim", soft_wrap=True)
         try:
-            return take_apart(case.objective, views.z1, views.z2, _labels(case.objective, views), scope=scope)
+            labels = _labels(case.objective, views)
+            return take_apart(case.objective, views.z1, views.z2, labels, scope=scope, most_anchors=most)
         except (ValueError, RuntimeError) as error:
             refuse(f"{case.objective} cannot be taken apart on this batch: {str(error).splitlines()[0]}.")
 
     screen = console(stderr=True)
+    most = SIZE if len(views.z1) <= SIZE else 64  # of a small batch every anchor, so that all columns speak of the same
     found = [of(case, scope) for case in cases]
     shared = [case.title for case, each in zip(cases, found, strict=True) if each.scope != scope]
     if not shared:
