@@ -50,7 +50,7 @@ app.command(epilog="Example: hypersphere advise sentence-transformers/all-MiniLM
 app.command(epilog="Example: hypersphere reproduce li2024/fig2 --quick")(reproduce)
 app.command(epilog="Example: hypersphere diagnose embeddings.npy --page health.html")(diagnose)
 app.command(epilog="Example: hypersphere evaluate MODEL --sts SentEval/data/downstream")(evaluate)
-app.command(epilog="Example: hypersphere train digits objective=met steps=100")(train)
+app.command(epilog="Example: hypersphere train digits objective=dhel steps=100")(train)
 app.command(epilog="Example: hypersphere recipes")(recipes)
 app.command(epilog="Example: hypersphere compare digits --objectives ntxent,dhel,vicreg,met --trials 8 --seeds 5")(
     compare

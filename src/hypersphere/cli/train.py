@@ -22,7 +22,7 @@ from hypersphere.messages import printable, reason
 def train(
     recipe: Annotated[str | None, typer.Argument(help="A YAML file, or the name of a shipped recipe.")] = None,
     changes: Annotated[
-        list[str] | None, typer.Argument(help="key=value, such as objective=met batch.size=128.")
+        list[str] | None, typer.Argument(help="key=value, such as objective=dhel batch.size=128.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was interrupted.")] = False,
     check: Annotated[
