@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -186,3 +187,12 @@ def test_names_are_read_and_changed_without_executing_anything(mine: Path) -> No
     located = files.map_names(given, files.absolute)
     assert located == {"name": "cloa", "base": {"name": f"{mine}:pull", "weight": 0.2}, "dim": 4}
     assert list(files.fingerprints(located)) == [str(mine)]
+
+
+def test_only_an_ordinary_python_file_is_opened(tmp_path: Path) -> None:
+    """A device never ends, and a FIFO waits for somebody who writes."""
+    os.mkfifo(tmp_path / "pipe.py")
+    for path, words in [("/dev/zero", "does not end in .py"), (tmp_path / "mine.txt", "does not end in .py"),
+                        (tmp_path / "pipe.py", "is not an ordinary file")]:  # fmt: skip
+        with pytest.raises(files.FileError, match=words):
+            import_file(path)

@@ -81,6 +81,8 @@ def load(path: Path, module: str = "") -> ModuleType:
     under its own name is not executed again. What it prints goes to standard error. ``module``: the name it has in
     another process, from which this one receives objects."""
     whole = expand(path).resolve()
+    if whole.suffix != ".py":
+        raise FileError(f"{path} is no Python file: its name does not end in .py")
     if whole not in _LOADED:
         source = _read(path)
         _LOADED[whole] = _imported(whole) or _execute(source, whole, path, module or _module_name(whole))
@@ -101,6 +103,8 @@ def blame(error: BaseException) -> str | None:
 
 
 def _read(path: Path) -> bytes:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise FileError(f"{path} is not an ordinary file")
     try:
         return path.read_bytes()
     except OSError as error:
