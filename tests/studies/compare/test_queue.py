@@ -2,6 +2,7 @@
 
 import gc
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -168,6 +169,53 @@ def test_a_storage_that_cannot_be_reached_is_one_sentence_without_the_password()
     with pytest.raises(StorageError, match="cannot be reached") as caught:
         Queue("postgresql://me:secret@127.0.0.1:9/none", "study", DEFINITION)
     assert "secret" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_password_among_the_options_is_not_shown_either():
+    with pytest.raises(StorageError, match="cannot be reached") as caught:
+        Queue("postgresql://127.0.0.1:9/none?user=me&password=secret&sslmode=disable", "study", DEFINITION)
+    assert "secret" not in str(caught.value) and "sslmode" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update trial_user_attributes set value_json = replace(value_json, '91.5', '97.5') where key = 'result'",
+        *(
+            f"update trial_user_attributes set value_json = '{value}' where key = '{key}'"
+            for key in ("result", "cell")
+            for value in ("[]", "3", "{", "[" * 10_000)
+        ),
+        "update trials set state = 'NONSENSE'",
+        "update study_user_attributes set value_json = '{'",
+        "delete from studies",
+    ],
+)
+def test_a_study_file_that_was_damaged_is_noticed(change, tmp_path):
+    file = tmp_path / "study.db"
+    queue = Queue(f"sqlite:///{file}", "study", DEFINITION)
+    queue.enqueue(cells(2))
+    queue.finish(queue.claim(names(2))[0], 91.5, {"scores": {"knn": 91.5}})
+    queue.fail(queue.claim(names(2))[0], "the loss is not finite")
+    queue.close()
+    with sqlite3.connect(file) as database:
+        database.execute(change)
+    database.close()
+    with pytest.raises(StorageError, match=r"study\.db is damaged: .* from their folders$"):
+        Queue(f"sqlite:///{file}", "study", DEFINITION).attempts()
+
+
+def test_a_file_that_takes_no_more_is_not_waited_for(tmp_path):
+    """A server comes back; a full disk says the same an hour later."""
+    said = []
+    queue = Queue(f"sqlite:///{tmp_path / 'study.db'}", "study", DEFINITION, say=said.append)
+    with queue.storage.engine.connect() as connection:
+        (pages,) = connection.exec_driver_sql("pragma page_count").fetchone()
+        connection.exec_driver_sql(f"pragma max_page_count = {pages}")
+    with pytest.raises(StorageError, match="disk is full; the same command continues the study"):
+        queue.enqueue(cells(1000))
+    queue.close()
+    assert said == []
 
 
 def test_a_storage_that_goes_away_for_a_while_costs_a_sentence_and_a_wait(postgres, fresh_database, monkeypatch):

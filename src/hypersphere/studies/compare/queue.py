@@ -8,8 +8,10 @@ heartbeat, and its trial is given to another.
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 import socket
 import threading
 import time
@@ -28,6 +30,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 
 from hypersphere.studies.compare.cells import Cell
+from hypersphere.studies.compare.study import digest
 
 HEARTBEAT = 10  # seconds between two signs of life of a worker
 GRACE = 45  # seconds without one after which a cell is given to another worker
@@ -39,6 +42,7 @@ DROPPED = ("duplicate", "interrupted", "worker lost")  # attempts that say nothi
 Score = Callable[[Mapping[str, Any]], float | None]
 Answer = TypeVar("Answer")
 _AWAY = (SQLAlchemyError, optuna.exceptions.StorageInternalError, OSError)
+_DAMAGED = (ValueError, LookupError, TypeError, RecursionError)  # of optuna, for rows that it has not written
 
 
 class StorageError(ValueError):
@@ -65,7 +69,8 @@ class Queue:
         self, url: str, name: str, definition: dict[str, Any], say: Callable[[str], None] = print,
         patience: float = PATIENCE,
     ) -> None:  # fmt: skip
-        self.say, self.patience = say, patience
+        self.url, self.say, self.patience = url, say, patience
+        self._whole: set[int] = set()  # trials whose result was compared with its seal
         self.worker = f"{socket.gethostname()} {os.getpid()}"
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.storage = connect(url)
@@ -77,7 +82,9 @@ class Queue:
             if known is None:
                 self.study.set_user_attr("definition", definition)
         except _AWAY as error:
-            raise StorageError(f"the storage {_masked(url)} cannot be reached: {_first_line(error)}") from None
+            raise StorageError(unusable(url, error)) from None
+        except _DAMAGED as error:
+            raise StorageError(damaged(url, _first_line(error))) from None
         if known is not None and known != definition:
             self.close()
             raise StorageError(changed(known, definition, f"the study {name} in {_masked(url)}"))
@@ -120,11 +127,22 @@ class Queue:
             if cell is None or (state == TrialState.FAIL and reason in DROPPED):
                 continue
             word = {TrialState.COMPLETE: "done", TrialState.RUNNING: "running", TrialState.WAITING: "waiting"}
-            attempt = Attempt(trial._trial_id, word.get(state, "failed"), reason, trial.user_attrs.get("result"))
+            attempt = Attempt(trial._trial_id, word.get(state, "failed"), reason, self._result(trial))
             rank = ("failed", "waiting", "running", "done").index(attempt.state)
             if cell not in best or rank >= best[cell][0]:
                 best[cell] = (rank, attempt)
         return {cell: attempt for cell, (_, attempt) in best.items()}
+
+    def _result(self, trial: FrozenTrial) -> dict[str, Any] | None:
+        """The result of a trial. One that has ended is compared with its seal, once."""
+        cell, result, sealed = (trial.user_attrs.get(key) for key in ("cell", "result", "seal"))
+        if trial._trial_id not in self._whole:
+            other = trial.state.is_finished() and sealed is not None and sealed != seal(result)
+            if other or not (isinstance(cell, str) and isinstance(result, dict | None)):
+                raise StorageError(damaged(self.url, f"the row of trial {trial.number} is not what was written"))
+            if trial.state.is_finished():
+                self._whole.add(trial._trial_id)
+        return result
 
     def claim(self, known: Container[str]) -> tuple[int, str] | None:
         """Takes the next waiting cell of those this worker knows: (trial id, cell id); None if none waits."""
@@ -170,11 +188,11 @@ class Queue:
     # --- what became of it
 
     def finish(self, trial: int, score: float, result: dict[str, Any]) -> None:
-        self._end(trial, TrialState.COMPLETE, {"result": result}, [score])
+        self._end(trial, TrialState.COMPLETE, {"result": result, "seal": seal(result)}, [score])
 
     def fail(self, trial: int, reason: str, result: dict[str, Any] | None = None) -> None:
         """A row without a score, with its reason."""
-        self._end(trial, TrialState.FAIL, {"reason": reason, "result": result})
+        self._end(trial, TrialState.FAIL, {"reason": reason, "result": result, "seal": seal(result)})
 
     def drop(self, trial: int, reason: str) -> None:
         self._end(trial, TrialState.FAIL, {"reason": reason})
@@ -237,10 +255,16 @@ class Queue:
             self.storage.record_heartbeat(trial)
 
     def _trials(self) -> list[FrozenTrial]:
-        return self._patiently(lambda: self.study.get_trials(deepcopy=False))
+        try:
+            return self._patiently(lambda: self.study.get_trials(deepcopy=False))
+        except StorageError:
+            raise
+        except _DAMAGED as error:
+            raise StorageError(damaged(self.url, _first_line(error))) from None
 
     def _patiently(self, call: Callable[[], Answer]) -> Answer:
-        """Calls the storage, and waits for it as long as patience lasts if it is away."""
+        """Calls the storage, and waits for it as long as patience lasts if it is away. A file is never away: what it
+        refuses (a full disk, a missing table) it would refuse again, but for the lock of another worker."""
         since: float | None = None
         while True:
             try:
@@ -248,6 +272,8 @@ class Queue:
             except optuna.exceptions.UpdateFinishedTrialError:
                 raise
             except _AWAY as error:
+                if self.url.startswith("sqlite") and "locked" not in _first_line(error):
+                    raise StorageError(unusable(self.url, error, "; the same command continues the study")) from None
                 now = time.monotonic()
                 if since is None:
                     since = now
@@ -301,9 +327,30 @@ def connect(url: str) -> RDBStorage:
             return storage
         except (*_AWAY, ImportError, ValueError) as error:
             if not left or not _tables_being_made(error):
-                raise StorageError(f"the storage {_masked(url)} cannot be reached: {_first_line(error)}") from None
+                raise StorageError(unusable(url, error)) from None
             time.sleep(random.uniform(0.2, 1.0))
     raise AssertionError  # the last try returns or raises
+
+
+def seal(result: dict[str, Any] | None) -> str:
+    """The hash of a result as JSON gives it back, written beside it: a database has no checksum of its rows."""
+    return digest(json.loads(json.dumps(result)))
+
+
+def damaged(url: str, what: str) -> str:
+    """One sentence on a storage whose rows cannot be those of a study."""
+    file = url.startswith("sqlite")
+    way = "; without that file the same command takes finished runs from their folders" if file else ""
+    return f"the storage {_masked(url)} is damaged: {what}{way}"
+
+
+def unusable(url: str, error: BaseException, way: str = "") -> str:
+    """One sentence on a storage that refuses to work, with the way out if it is not damaged."""
+    words = _first_line(error)
+    if any(mark in words for mark in ("malformed", "not a database", "no such table", "no such column")):
+        return damaged(url, words)
+    verb = "used" if url.startswith("sqlite") else "reached"
+    return f"the storage {_masked(url)} cannot be {verb}: {words}{way}"
 
 
 def _tables_being_made(error: BaseException) -> bool:
@@ -342,7 +389,7 @@ def _waiting(cell: Cell) -> FrozenTrial:
 
 def _ended(cell: Cell, result: dict[str, Any], score: float) -> FrozenTrial:
     described = _described(cell)
-    described["user_attrs"] |= {"result": result}
+    described["user_attrs"] |= {"result": result, "seal": seal(result)}
     return optuna.create_trial(state=TrialState.COMPLETE, value=score, **described)
 
 
@@ -377,7 +424,8 @@ def _gone(worker: str) -> bool:
 
 
 def _masked(url: str) -> str:
-    """A storage's address without its password."""
+    """A storage's address without its password, which may stand among its options too."""
+    url = re.sub(r"(?<=[?&]password=)[^&]*", "…", url)
     scheme, separator, rest = url.partition("://")
     if "@" not in rest:
         return url
