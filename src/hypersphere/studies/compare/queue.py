@@ -434,5 +434,6 @@ def _masked(url: str) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    cause = error.__cause__ or error
+    cause = error if getattr(error, "orig", None) else error.__cause__ or error
+    cause = getattr(cause, "orig", None) or cause  # the database's own words
     return next(iter(str(cause).strip().splitlines()), type(error).__name__)[:200]
