@@ -120,7 +120,8 @@ class Worker:
         """Stops a study whose encoder cannot even be scored as it was given: nothing else would run either."""
         known = [attempts.get(cell.id) for cell in self.plan.untrained]
         if all(attempt is not None and attempt.state == "failed" for attempt in known):
-            raise ValueError(f"the encoder cannot be scored as it was given: {known[0].reason}")  # type: ignore[union-attr]
+            reason = known[0].reason  # type: ignore[union-attr]
+            raise ValueError(f"the encoder cannot be scored as it was given: {reason}; --retry tries again")
 
     def _advance(self, again: bool) -> dict[str, Attempt]:
         """Enqueues the test runs of every objective whose tuning is over; what became of the cells so far."""
