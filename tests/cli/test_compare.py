@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,15 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> 
     code, _, error = compare("digits", "--objectives", "ntxent", "--output", str(tmp_path))
     assert code == 2 and "holds no study" in error
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_signal_while_the_plan_is_made_ends_the_command_with_a_sentence(tmp_path: Path) -> None:
+    code = (
+        "import signal, sys; from hypersphere.studies.compare import study\n"
+        "study.read_study = lambda *words, **given: signal.raise_signal(signal.SIGINT)\n"
+        "from hypersphere.cli import main; main()"
+    )
+    words = ["compare", "digits", "--objectives", "ntxent", "--output", str(tmp_path / "study")]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "Interrupted; nothing was begun.")
+    assert not (tmp_path / "study").exists()

@@ -12,6 +12,7 @@ import typer
 
 from hypersphere.cli.answers import console, put, refuse
 from hypersphere.cli.own import Imports, import_files
+from hypersphere.cli.starting import nothing_begun
 
 if TYPE_CHECKING:
     from hypersphere.studies.compare.cells import Plan
@@ -40,25 +41,26 @@ def compare(
     from hypersphere.cli.train import _calm, _ended, _need
 
     _need(("transformers", "pydantic", "yaml", "accelerate", "optuna"))
-    from hypersphere.studies.compare.cells import Plan
-    from hypersphere.studies.compare.queue import StorageError
-    from hypersphere.studies.compare.run import compare as run
-    from hypersphere.studies.compare.study import read_study
+    with nothing_begun():
+        from hypersphere.studies.compare.cells import Plan
+        from hypersphere.studies.compare.queue import StorageError
+        from hypersphere.studies.compare.run import compare as run
+        from hypersphere.studies.compare.study import read_study
 
-    import_files(imports)
-    try:
-        study = read_study(
-            recipe, changes or [], objectives=objectives, trials=trials, seeds=seeds, reference=reference,
-            metric=metric, output=output,
-        )  # fmt: skip
-        plan = Plan(study)
-        plan.count()  # makes, and so checks, the recipe of every cell
-    except (ValueError, TypeError, OSError) as error:
-        refuse(_ended(error))
-    if check:
-        _print_plan(plan, as_json)
-        return
-    _calm()
+        import_files(imports)
+        try:
+            study = read_study(
+                recipe, changes or [], objectives=objectives, trials=trials, seeds=seeds, reference=reference,
+                metric=metric, output=output,
+            )  # fmt: skip
+            plan = Plan(study)
+            plan.count()  # makes, and so checks, the recipe of every cell
+        except (ValueError, TypeError, OSError) as error:
+            refuse(_ended(error))
+        if check:
+            _print_plan(plan, as_json)
+            return
+        _calm()
     try:
         with _showing(plan, quiet=as_json) as (say, show):
             comparison = run(study, storage=storage, jobs=jobs, retry=retry, say=say, show=show)
