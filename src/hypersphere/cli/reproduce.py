@@ -80,8 +80,6 @@ def _print_for_eyes(screen: Console, names: list[str]) -> None:
                 words.append(f"\n{ITEMS[each].place} · {ITEMS[each].minutes:g} min", style="dim")
                 table.add_row(each, words)
         put(screen, table)
-        if cited.trained:
-            screen.print(f"Not here, since they need trained encoders: {', '.join(cited.trained)}.", style="dim")
         screen.print()
     screen.print("'hypersphere reproduce PAPER/ITEM' computes one; with --quick, on fewer points.", style="dim")
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from hypersphere.objectives.files import fingerprints
 from hypersphere.objectives.settings import Range
 from hypersphere.studies.compare.scores import metric_of
-from hypersphere.studies.compare.study import Study, digest, label_of, with_settings
+from hypersphere.studies.compare.study import Choice, Study, digest, label_of, read_key, with_settings
 from hypersphere.training.folder import resolved
 from hypersphere.training.reading import read_recipe
 from hypersphere.training.recipe import Recipe
@@ -49,7 +49,9 @@ class Plan:
         self.study = study
         self._tests: dict[tuple[str, int], list[Cell]] = {}
         self.sources = dict(sources or {})  # of objectives that are classes of this process: name → hash
-        self.spaces: dict[str, dict[str, Range]] = {label_of(each): study.space(each) for each in study.objectives}
+        self.spaces: dict[str, dict[str, Range | Choice]] = {
+            label_of(each): study.space(each) for each in study.objectives
+        }
         recipes = [study.base(each) for each in study.objectives]
         self.metric = metric_of(recipes[0], study.metric)
         self.first_seed = recipes[0].seed
@@ -87,8 +89,12 @@ class Plan:
         space = self.spaces[label_of(objective)]
         if trial == 0 or not space:
             return {}
+        recipe = self.study.base(objective)
         point = evenly_spread(trial, len(space))
-        return {key: float(f"{span.at(share):.4g}") for (key, span), share in zip(space.items(), point, strict=True)}
+        return {
+            key: round(span.at(share)) if isinstance(read_key(recipe, key), int) else float(f"{span.at(share):.4g}")
+            for (key, span), share in zip(space.items(), point, strict=True)
+        }
 
     def test(self, objective: Mapping[str, Any], chosen: Cell) -> list[Cell]:
         """The chosen setting with fresh seeds; only these runs see the test set."""

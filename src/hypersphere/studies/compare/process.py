@@ -118,7 +118,16 @@ def tidy(folder: Path, keep_model: bool) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
-LEFT_OUT = ("split", "rows", "dimension", "reasons", "seconds")  # of a measurement: the same in every line
+LEFT_OUT = (
+    "split",
+    "rows",
+    "dimension",
+    "reasons",
+    "epoch",
+    "monitor_seconds",
+    "step_seconds",
+    "verdicts",
+)  # of a measurement: the same in every line
 CURVES = {  # what is kept of measurements on other data than the held-out rows
     "held_out": (),
     "training": ("step", "objective", "infonce", "alignment", "uniformity", "gap"),

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,40 @@ LEARNING_RATE = "optimizer.lr"
 DECADE = 10.0  # the learning rate is looked for within a factor of ten of the recipe's
 PER_CONTESTANT = ("seed", "output", "objective")  # keys that a study sets itself
 
-Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
+Span = Annotated[list[float], Field(min_length=2)]  # low and high; three values or more: these alone
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Some values and no others, as a grid of a paper has them."""
+
+    values: tuple[float, ...]
+
+    @property
+    def low(self) -> float:
+        return min(self.values)
+
+    @property
+    def high(self) -> float:
+        return max(self.values)
+
+    def at(self, share: float) -> float:
+        """The value at a place between 0 and 1.
+
+        >>> Choice((64, 128, 256)).at(0.5)
+        128
+        """
+        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
+
+    def share(self, value: float) -> float:
+        return sorted(self.values).index(value) / (len(self.values) - 1)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{value:g}" for value in self.values)
+
+
+def _span(given: list[float]) -> Range | Choice:
+    return Range(given[0], given[1]) if len(given) == 2 else Choice(tuple(given))
 
 
 class Study(Part):
@@ -43,10 +77,12 @@ class Study(Part):
         description="settings tried for each objective; the first is its default; 0: no tuning, all as given",
     )
     seeds: Count = Field(5, description="runs of each objective's best setting, with fresh seeds")
-    tune: dict[str, Pair] | None = Field(
-        None, description="recipe keys tuned for every objective, [low, high]; default: optimizer.lr, a decade each way"
+    tune: dict[str, Span] | None = Field(
+        None,
+        description="recipe keys tuned for every objective: [low, high], or three values or more to choose from; "
+        "default: optimizer.lr, a decade each way",
     )
-    ranges: dict[str, dict[str, Pair]] = Field({}, description="objective → setting → [low, high]")
+    ranges: dict[str, dict[str, Span]] = Field({}, description="objective → setting → [low, high] or values")
     grid: dict[str, list[Any]] = Field({}, description="recipe keys crossed instead of tuned: every point, every seed")
     metric: str = Field("", description="the score that decides; default: the one the recipe's task has")
     keep_models: bool = Field(True, description="keep the trained weights of every run; false: its numbers alone")
@@ -93,17 +129,18 @@ class Study(Part):
         for key in (*(self.tune or {}), *self.grid):
             if key in PER_CONTESTANT:
                 raise ValueError(f"{key} is set by the study itself and cannot be tuned or crossed")
-        for where, low, high in self._all_ranges():
-            if not low < high:
-                raise ValueError(f"the range of {where} is empty: {low:g} to {high:g}")
+        for where, values in self._all_ranges():
+            if len(values) == 2 and not values[0] < values[1]:
+                raise ValueError(f"the range of {where} is empty: {values[0]:g} to {values[1]:g}")
+            if len(set(values)) < len(values):
+                raise ValueError(f"the values of {where} hold one of them twice")
         return self
 
-    def _all_ranges(self) -> Iterable[tuple[str, float, float]]:
-        for key, (low, high) in (self.tune or {}).items():
-            yield key, low, high
+    def _all_ranges(self) -> Iterable[tuple[str, list[float]]]:
+        yield from (self.tune or {}).items()
         for label, of in self.ranges.items():
-            for key, (low, high) in of.items():
-                yield f"{label}'s {key}", low, high
+            for key, values in of.items():
+                yield f"{label}'s {key}", values
 
     @property
     def labels(self) -> list[str]:
@@ -123,19 +160,18 @@ class Study(Part):
             last.pop("epochs", None)
         return read_recipe(self.recipe, last.values())
 
-    def space(self, objective: Mapping[str, Any]) -> dict[str, Range]:
+    def space(self, objective: Mapping[str, Any]) -> dict[str, Range | Choice]:
         """What is tuned for an objective, by recipe key: the learning rate first, then its own settings."""
         if self.grid or not self.trials:
             return {}
         label, recipe = label_of(objective), self.base(objective)
         if self.tune is None:
             rate = recipe.optimizer.lr
-            space = {LEARNING_RATE: Range(rate / DECADE, rate * DECADE)}
+            space: dict[str, Range | Choice] = {LEARNING_RATE: Range(rate / DECADE, rate * DECADE)}
         else:
-            space = {key: Range(low, high) for key, (low, high) in self.tune.items()}
-        own = own_ranges(recipe.create_objective(), fixed=objective)
-        for name, (low, high) in self.ranges.get(label, {}).items():
-            own[name] = Range(low, high)
+            space = {key: _span(values) for key, values in self.tune.items()}
+        own: dict[str, Range | Choice] = dict(own_ranges(recipe.create_objective(), fixed=objective))
+        own |= {name: _span(values) for name, values in self.ranges.get(label, {}).items()}
         space |= {f"objective.{name}": span for name, span in own.items()}
         for key, span in space.items():
             default = read_key(recipe, key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hypersphere.report import write_whole
-from hypersphere.studies.reproduce.catalogue import ITEMS, check, cite
+from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, check, cite, paper_of
+from hypersphere.studies.reproduce.contest import Held, Scale, hold
+from hypersphere.training.plain import plain
 
 Rows = Sequence[Mapping[str, Any]]
 Verdict = Literal["agrees", "partly", "does not agree", "undecided"]
@@ -22,8 +25,11 @@ Verdict = Literal["agrees", "partly", "does not agree", "undecided"]
 class Finding:
     """What an item found: the paper's claim, what was measured, and errata met on the way.
 
-    clauses: the parts of the claim, each True where it holds, False where it does not, None where it was not measured.
+    clauses: the parts of the claim, each True where it holds, False where it does not, None where it was not measured
+        or the intervals do not decide.
     data: tables by name, written as CSV. figures: matplotlib figures by name, written as PNG and PDF.
+    published, here: the item in one number or a few words, as published and as measured, for a list.
+    fault: where they do not agree, whether implementation, scale or claim is at fault, and the evidence.
     """
 
     claim: str
@@ -32,6 +38,9 @@ class Finding:
     errata: str = ""
     data: Mapping[str, Rows] = field(default_factory=dict)
     figures: Mapping[str, Any] = field(default_factory=dict)
+    published: str = ""
+    here: str = ""
+    fault: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -42,51 +51,128 @@ class Finding:
         return "agrees" if measured and len(measured) == len(self.clauses) else "undecided"
 
 
-def find(name: str) -> Callable[[bool], Finding]:
-    """The function of an item, called with quick: True for a small version of the same computation."""
+def find(name: str) -> Callable[[Any], Finding]:
+    """The function of an item. One that trains is called with its contests by name (``Held``), another with quick: True
+    for a small version of the same computation."""
     check(name)
     module, _, function = ITEMS[name].code.partition(":")
-    item: Callable[[bool], Finding] = getattr(
+    item: Callable[[Any], Finding] = getattr(
         importlib.import_module(f"hypersphere.studies.reproduce.{module}"), function
     )
     return item
 
 
-def reproduce(name: str, out: Path, quick: bool = False) -> tuple[Finding, Path]:
+def reproduce(
+    name: str,
+    out: Path,
+    quick: bool = False,
+    *,
+    scale: Scale | None = None,
+    work: Path = Path("studies"),
+    jobs: int | None = None,
+    say: Callable[[str], None] = print,
+) -> tuple[Finding, Path]:
     """Runs one item and writes its text, data and figures into ``out/paper/item``; returns the finding and the folder.
 
-    The quick version has the folder ``out/paper/item-quick``, so that it never replaces a full result.
+    The quick version has the folder ``out/paper/item-quick``, so that it never replaces a full result; the full scale
+    of an item that trains has ``out/paper/item-full``. ``work`` holds the folders of its runs.
     """
-    finding = find(name)(quick)
-    folder = out / (f"{name}-quick" if quick else name)
+    contests = ITEMS[name].contests
+    if contests:
+        wanted: Scale = "tiny" if quick else scale or default_scale()
+        held = {each: hold(each, wanted, out=out, work=work, jobs=jobs, say=say) for each in contests}
+        return write(name, find(name)(held), out, quick, held)
+    return write(name, find(name)(quick), out, quick)
+
+
+def default_scale() -> Scale:
+    """As published where there is a GPU, small elsewhere."""
+    import torch
+
+    return "full" if torch.cuda.is_available() else "small"
+
+
+def write(
+    name: str, finding: Finding, out: Path, quick: bool = False, held: Mapping[str, Held] | None = None
+) -> tuple[Finding, Path]:
+    """Writes what an item found, and lists it in ``out/README.md``."""
+    from hypersphere.studies.reproduce.index import write_index
+
+    scale = next((each.scale for each in (held or {}).values()), None)
+    folder = out / (f"{name}-quick" if quick else f"{name}-full" if scale == "full" else name)
     folder.mkdir(parents=True, exist_ok=True)
     for table, rows in finding.data.items():
-        write_whole(folder / f"{table}.csv", _csv(rows))
+        write_whole(folder / f"{table}.csv", as_csv(rows))
     for figure, drawn in finding.figures.items():
         _sign(drawn, name, quick)
         for kind in ("png", "pdf"):
             write_whole(folder / f"{figure}.{kind}", _drawn(drawn, kind, cite(name)))
-    write_whole(folder / "finding.md", page(name, finding, quick))
+    write_whole(folder / "finding.md", page(name, finding, quick, held))
+    write_whole(folder / "results.json", json.dumps(plain(as_tree(name, finding, quick, held)), indent=1) + "\n")
+    if not quick:
+        write_index(out)
     return finding, folder
 
 
-def page(name: str, finding: Finding, quick: bool = False) -> str:
+def as_tree(name: str, finding: Finding, quick: bool = False, held: Mapping[str, Held] | None = None) -> dict[str, Any]:
+    """Everything an item found, for machines."""
+    item = ITEMS[name]
+    return {
+        "name": name, "title": item.title, "paper": PAPERS[paper_of(name)].short, "place": item.place,
+        "verdict": finding.verdict, "published": finding.published, "here": finding.here, "claim": finding.claim,
+        "measured": finding.measured, "clauses": dict(finding.clauses), "fault": finding.fault,
+        "errata": finding.errata, "command": command(name, quick, held),
+        "contests": {each: {"scale": one.scale, "smaller": one.contest.smaller, **one.about}
+                     for each, one in (held or {}).items()},
+        "tables": {table: list(rows) for table, rows in finding.data.items()},
+    }  # fmt: skip
+
+
+def command(name: str, quick: bool = False, held: Mapping[str, Held] | None = None) -> str:
+    """What computes an item again."""
+    scale = next((each.scale for each in (held or {}).values()), None)
+    words = " --quick" if quick else "" if scale is None else f" --scale {scale}"
+    return f"hypersphere reproduce {name}{words}"
+
+
+def page(name: str, finding: Finding, quick: bool = False, held: Mapping[str, Held] | None = None) -> str:
     """What the paper claims, what was measured, which parts of the claim hold; then pictures and data."""
     lines = [f"# {ITEMS[name].title} ({name})", "", f"{cite(name)}.", "", f"**The paper:** {finding.claim}", ""]
     lines += [f"**Here:** {finding.measured}", "", f"**Verdict:** {finding.verdict}.", ""]
-    words = {True: "holds", False: "does not hold", None: "not measured"}
+    undecided = "undecided" if held else "not measured"
+    words = {True: "holds", False: "does not hold", None: undecided}
     lines += [f"- {words[holds]}: {clause}" for clause, holds in finding.clauses.items()]
+    if finding.fault:
+        lines += ["", f"**Why it does not agree:** {finding.fault}"]
     lines += ["", f"**Errata met:** {finding.errata or 'none.'}"]
     if re.search(r"\bE\d", finding.errata):
         lines += ["", "The errata by number: docs/errata.md."]
     if quick:
         lines += ["", "This was the quick version: the same computation on fewer points."]
     lines += ["", *(f"![{figure}]({figure}.png)" for figure in finding.figures)]
+    for each in (held or {}).values():
+        lines += ["", f"**The contest {each.contest.name}:** {each.contest.title}. {_ran(each)}"]
+        if each.scale != "full":
+            lines += ["", f"Made smaller: {each.contest.smaller}"]
+    lines += ["", f"Computed with: `{command(name, quick, held)}`"]
     lines += ["", *(f"Data: [{table}.csv]({table}.csv)" for table in finding.data)]
     return "\n".join(lines) + "\n"
 
 
-def _csv(rows: Rows) -> str:
+def _ran(held: Held) -> str:
+    """Where, how long and how far a contest ran."""
+    runs = [run for row in held.comparison.rows for run in (*row.tuning, *row.runs)]
+    ended = sum(run.state in ("done", "failed") for run in runs)
+    failed = sum(run.state == "failed" for run in runs)
+    words = f"{ended} of {held.comparison.plan.count()} runs" + (f", {failed} of them failed" if failed else "")
+    about = held.about
+    return (
+        f"{words}; {about.get('minutes', 0):g} minutes on {about.get('machine', 'an unknown machine')}, commit "
+        f"{about.get('commit') or 'unknown'}, torch {about.get('torch', 'unknown')}."
+    )
+
+
+def as_csv(rows: Rows) -> str:
     page = io.StringIO()
     writer = csv.DictWriter(page, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
