@@ -14,7 +14,8 @@ import stat
 import types
 import typing
 from collections.abc import Callable, Iterable
-from functools import cache
+from copy import deepcopy
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -80,7 +81,12 @@ def read_yaml(path: Path, kind: type | None = None) -> Any:
 
 def parse_yaml(text: str, name: str, kind: type | None = None) -> Any:
     """What a YAML text holds; ``name`` stands for it in messages."""
-    return _of_kind(_load(text, name, lambda loader: loader.get_single_data()), name, kind)
+    return _of_kind(deepcopy(_parsed(text, name)), name, kind)
+
+
+@lru_cache(maxsize=32)  # a study reads its recipe once for each run
+def _parsed(text: str, name: str) -> Any:
+    return _load(text, name, lambda loader: loader.get_single_data())
 
 
 def parse_value(text: str, name: str) -> Any:

@@ -50,7 +50,7 @@ def test_the_demo_is_a_shipped_study() -> None:
         (["digits", "--objectives", "ntxent", "batch.sise=3"], "batch.size"),
         (["digits", "--objectives", "ntxent", "--metric", "mrr"], "has no metric mrr; it has knn"),
         (["digits", "--objectives", "ntxent", "--seeds", "0"], "eeds is 0: it should be greater than or equal to 1"),
-        (["three-lines", "--objectives", "ntxent"], "no score on validation data"),
+        (["three-lines", "--objectives", "ntxent"], "this recipe needs data.held_out"),
         (["digits", "--objectives", "gone.py:loss"], "here is no file"),
         (["digits", "--objectives", "ntxent", "--import", "gone.py"], "here is no file"),
     ],

@@ -22,6 +22,9 @@ WANTED = {
     "digits",
     "pictures",
     "three-lines",
+    "small-cifar",
+    "small-cloa",
+    "small-text",
     *(f"{name}-{model}-base" for name in ("mmhe", "mmhs", "mbarlow", "mvicreg") for model in ("bert", "roberta")),
 }
 

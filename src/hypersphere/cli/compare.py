@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -62,11 +63,11 @@ def compare(
             return
         _calm()
     try:
-        with _showing(plan, quiet=as_json) as (say, show):
+        with _terminable(), _showing(plan, quiet=as_json) as (say, show):
             comparison = run(study, storage=storage, jobs=jobs, retry=retry, say=say, show=show)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         typer.echo(f"Interrupted; the same command continues the study in {study.output}.", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(143 if stopped.args else 130) from None
     except StorageError as error:
         refuse(_ended(error))
     except (ValueError, OSError) as error:
@@ -82,6 +83,20 @@ def compare(
     for sentence in verdict(comparison):
         typer.echo(sentence)
     typer.echo(f"Report: {study.output}/report.html")
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM lets the runs save and stops the study, as Ctrl-C does."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt("SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _print_plan(plan: Plan, as_json: bool) -> None:

@@ -83,6 +83,27 @@ def test_a_finished_study_runs_nothing_and_more_seeds_run_only_what_is_new(finis
     assert set(more.by_name["ntxent"].test) == {43, 44, 45}
 
 
+def test_finished_runs_of_an_earlier_round_are_not_repeated(finished, tmp_path, monkeypatch):
+    comparison, folder = finished
+    monkeypatch.setattr(process, "start", lambda *args, **rest: pytest.fail(f"{args[1]} was started"))
+    known = study(tmp_path / "elsewhere", known=folder / "results.json")
+    assert known.complete and known.by_name["vicreg"].test == comparison.by_name["vicreg"].test
+    (tmp_path / "no.json").write_text('{"rows": []}')
+    with pytest.raises(ValueError, match=r"no\.json is not the results.json of a study"):
+        study(tmp_path / "third", known=tmp_path / "no.json")
+
+
+def test_a_run_keeps_its_curves_and_its_views_and_no_checkpoints(finished):
+    comparison, folder = finished
+    result = comparison.by_name["ntxent"].runs[0].result
+    assert {"hardest_weight", "positive_angle", "ratio", "gap"} <= set(result["measured"][-1])
+    assert [each["step"] for each in result["training"]] == [0, 6] and "infonce" in result["training"][0]
+    assert sum(result["views"]["positive"]) == pytest.approx(1, abs=1e-3)
+    runs = list((folder / "runs").glob("*/results.json"))
+    assert runs and not [path for path in runs if (path.parent / "checkpoints").exists()]
+    assert all((path.parent / "model").exists() for path in runs)
+
+
 def test_another_recipe_in_the_same_folder_is_refused_and_changes_nothing(finished):
     _, folder = finished
     before = (folder / "results.json").read_bytes()
@@ -115,6 +136,7 @@ def test_a_study_whose_encoder_cannot_be_scored_ends_at_once(tmp_path):
                 say=[].append)  # fmt: skip
 
 
+@pytest.mark.timeout(400)  # three workers import everything, perhaps on a busy machine
 def test_three_workers_on_postgresql_one_of_them_killed_give_the_same_table(finished, fresh_database, tmp_path):
     comparison, _ = finished
     url = fresh_database()
@@ -125,7 +147,7 @@ def test_three_workers_on_postgresql_one_of_them_killed_give_the_same_table(fini
     try:
         _wait_for_a_running_cell(tmp_path / "worker0")
         workers[0].send_signal(signal.SIGKILL)
-        answers = [worker.communicate(timeout=100) for worker in workers]
+        answers = [worker.communicate(timeout=240) for worker in workers]
     finally:
         for worker in workers:
             worker.kill()

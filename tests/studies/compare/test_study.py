@@ -9,6 +9,7 @@ from hypersphere.objectives import list_objectives
 from hypersphere.objectives.registry import objective_class
 from hypersphere.objectives.settings import Number
 from hypersphere.studies.compare.cells import Plan, evenly_spread
+from hypersphere.studies.compare.choice import choose
 from hypersphere.studies.compare.study import Study, parse_study, read_study
 
 
@@ -78,6 +79,36 @@ def test_ranges_of_a_study_override_the_declared_ones():
     assert all(0.2 <= value <= 0.4 for value in tried)
 
 
+def test_three_values_or_more_are_the_only_ones_tried_and_whole_numbers_stay_whole():
+    made = plan(tune={"batch.size": [64, 128, 256], "evaluation.shots": [0, 9]}, trials=9)
+    sizes = [cell.recipe.batch.size for cell in made.tuning if cell.objective == "dhel" and cell.trial]
+    assert set(sizes) == {64, 128, 256} and len(sizes) == 8
+    assert all(type(cell.settings["evaluation.shots"]) is int for cell in made.tuning if cell.trial)
+    assert [made.spaces["dhel"]["batch.size"].share(size) for size in (64, 128, 256)] == [0.0, 0.5, 1.0]
+
+
+def test_without_trials_every_objective_runs_as_it_is_given():
+    made = plan(objectives=["ntxent", {"name": "mpt", "margin": 0.3}], trials=0)
+    assert not made.tuning and made.count() == 2 + 4
+    chosen = {cell.objective: cell for _, cell in choose(made, {})}
+    tested = made.test({"name": "mpt", "margin": 0.3}, chosen["mpt margin=0.3"])
+    assert [cell.recipe.objective for cell in tested] == 2 * [{"name": "mpt", "margin": 0.3}]
+
+
+def test_changes_may_be_a_mapping_and_a_word_overrides_it(tmp_path):
+    (tmp_path / "mine.yaml").write_text("recipe: digits\nobjectives: [ntxent]\nchanges: {steps: 30, batch.size: 64}\n")
+    recipe = Plan(read_study(str(tmp_path / "mine.yaml"), ["steps=10"])).tuning[0].recipe
+    assert (recipe.steps, recipe.batch.size) == (10, 64)
+    (tmp_path / "mine.yaml").write_text("recipe: digits\nobjectives: [ntxent]\nchanges: 3\n")
+    with pytest.raises(ValueError, match="changes is 3: it should be a list of key=value words, or a mapping"):
+        read_study(str(tmp_path / "mine.yaml"))
+
+
+def test_passes_over_the_data_and_the_untrained_encoder_go_together():
+    made = plan(words=["epochs=2"])
+    assert {cell.recipe.epochs for cell in made.tuning} == {2} and {cell.recipe.steps for cell in made.untrained} == {0}
+
+
 def test_a_grid_crosses_its_keys_with_every_objective_and_seed():
     made = plan(grid={"optimizer.lr": [0.1, 0.01], "batch.size": [64, 128]})
     assert not made.tuning and len(made.grid) == 2 * 4 * 2
@@ -108,7 +139,17 @@ def _largest_gap(points):
         ({"objectives": "ntxent,ntxent"}, "stands twice"),
         ({"words": ["batch.sise=3"]}, "batch.size"),
         ({"reference": "infonce"}, "is not among the objectives"),
-        ({"trials": 0}, "trials"),
+        ({"trials": -1}, "trials"),
+        ({"trials": 0, "ranges": {"dhel": {"temperature": [0.2, 0.5]}}}, "a study without trials tunes nothing"),
+        ({"trials": 10**12}, "2,000,000,000,004 runs; more than 50,000 are not begun"),
+        ({"grid": {"steps": list(range(1, 30_001))}}, "120,000 runs"),
+        ({"words": ["objective=met"]}, "would be the same for all objectives: give it with an objective"),
+        ({"words": ["objective.temperature=0.2"]}, "would be the same for all objectives"),
+        ({"words": ["output=x"]}, "the study's own is --output"),
+        ({"output": "~nosuchuser/x"}, "no home folder ~nosuchuser"),
+        ({"grid": {"batch.size": [32, 32]}}, "has a value of batch.size twice"),
+        ({"grid": {"objective.name": ["dcl"]}}, "set by the study itself"),
+        ({"ranges": {"dhel": {"temperature": [0.2, 0.3, 0.2]}}}, "hold one of them twice"),
         ({"grid": {"batch.size": []}}, "no values for batch.size, so the study has no cells"),
         ({"grid": {"seed": [1]}}, "set by the study itself"),
         ({"ranges": {"dhel": {"temperature": [0.5, 0.5]}}}, "range of dhel's temperature is empty"),

@@ -48,11 +48,12 @@ class Plan:
     def __init__(self, study: Study, sources: Mapping[str, str] | None = None) -> None:
         self.study = study
         self._tests: dict[tuple[str, int], list[Cell]] = {}
+        self._bases: dict[str, Recipe] = {}
         self.sources = dict(sources or {})  # of objectives that are classes of this process: name → hash
         self.spaces: dict[str, dict[str, Range | Choice]] = {
             label_of(each): study.space(each) for each in study.objectives
         }
-        recipes = [study.base(each) for each in study.objectives]
+        recipes = [self._base(each) for each in study.objectives]
         self.metric = metric_of(recipes[0], study.metric)
         self.first_seed = recipes[0].seed
 
@@ -89,7 +90,7 @@ class Plan:
         space = self.spaces[label_of(objective)]
         if trial == 0 or not space:
             return {}
-        recipe = self.study.base(objective)
+        recipe = self._base(objective)
         point = evenly_spread(trial, len(space))
         return {
             key: round(span.at(share)) if isinstance(read_key(recipe, key), int) else float(f"{span.at(share):.4g}")
@@ -137,12 +138,18 @@ class Plan:
         share = 1.0 if not original or not recipe.steps else recipe.steps / original
         return 60 * recipe.about.minutes * share * trained
 
+    def _base(self, objective: Mapping[str, Any]) -> Recipe:
+        label = label_of(objective)
+        if label not in self._bases:
+            self._bases[label] = self.study.base(objective)
+        return self._bases[label]
+
     def _cell(
         self, stage: Stage, objective: Mapping[str, Any], trial: int, seed: int, settings: Mapping[str, Any]
     ) -> Cell:
         words = [f"{key}={json.dumps(value)}" for key, value in settings.items() if not key.startswith("objective.")]
         words += [f"seed={seed}", f"evaluation.test={json.dumps(stage != 'tuning')}", "loggers=[]"]
-        full = with_settings(objective, settings, self.study.base(objective))
+        full = with_settings(objective, settings, self._base(objective))
         recipe = self.study.base(full, words)
         label = UNTRAINED if stage == UNTRAINED else label_of(objective)
         source = self.sources.get(str(objective["name"]), "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from hypersphere.training.reading import read_recipe, shipped
 from hypersphere.training.recipe import Count, Part, Recipe, Whole
 
 LEARNING_RATE = "optimizer.lr"
+MOST_RUNS = 50_000
 DECADE = 10.0  # the learning rate is looked for within a factor of ten of the recipe's
 PER_CONTESTANT = ("seed", "output", "objective")  # keys that a study sets itself
 
@@ -93,6 +95,22 @@ class Study(Part):
     def _as_words(cls, given: Any) -> Any:
         return [f"{key}={json.dumps(value)}" for key, value in given.items()] if isinstance(given, dict) else given
 
+    @field_validator("changes")
+    @classmethod
+    def _same_for_all(cls, words: list[str]) -> list[str]:
+        keys = [_key(word) for word in words]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise ValueError(f"{key} is given twice among the changes")
+            if key.partition(".")[0] == "objective":
+                raise ValueError(
+                    f"{key} among the changes would be the same for all objectives: give it with an objective, as in "
+                    "{name: mpt, margin: 0.3}"
+                )
+            if key == "output":
+                raise ValueError("output among the changes is a run's folder: the study's own is --output")
+        return words
+
     @field_validator("objectives", mode="before")
     @classmethod
     def _named(cls, given: Any) -> Any:
@@ -126,9 +144,22 @@ class Study(Part):
         for key, values in self.grid.items():
             if not values:
                 raise ValueError(f"the grid has no values for {key}, so the study has no cells")
+            if len({json.dumps(value) for value in values}) < len(values):
+                raise ValueError(f"the grid has a value of {key} twice")
         for key in (*(self.tune or {}), *self.grid):
-            if key in PER_CONTESTANT:
+            if key in (*PER_CONTESTANT, "objective.name"):
                 raise ValueError(f"{key} is set by the study itself and cannot be tuned or crossed")
+        points = math.prod(map(len, self.grid.values())) * self.seeds if self.grid else self.trials + self.seeds
+        if len(self.objectives) * points > MOST_RUNS:
+            raise ValueError(
+                f"the study has {len(self.objectives) * points:,} runs; more than {MOST_RUNS:,} are not begun"
+            )
+        if "\0" in self.output:
+            raise ValueError("the study's folder has a name that no folder can have")
+        try:
+            expand(self.output)
+        except FileNotFoundError as error:  # a home folder that there is not
+            raise ValueError(str(error)) from None
         for where, values in self._all_ranges():
             if len(values) == 2 and not values[0] < values[1]:
                 raise ValueError(f"the range of {where} is empty: {values[0]:g} to {values[1]:g}")
@@ -268,7 +299,12 @@ def read_study(source: str, words: Iterable[str] = (), **given: Any) -> Study:
     twice = [key for key, count in Counter(map(_key, words)).items() if count > 1]
     if twice:
         raise ValueError(f"{twice[0]} is given twice among the words after the recipe")
-    before = [word for word in tree.get("changes", []) if _key(word) not in {_key(each) for each in words}]
+    given_first = tree.get("changes", [])
+    if isinstance(given_first, dict):
+        given_first = [f"{key}={json.dumps(value)}" for key, value in given_first.items()]
+    if not isinstance(given_first, list):
+        raise ValueError(f"changes is {quoted(given_first)}: it should be a list of key=value words, or a mapping")
+    before = [word for word in given_first if _key(word) not in {_key(each) for each in words}]
     tree["changes"] = [*before, *words]
     return parse_study(tree)
 

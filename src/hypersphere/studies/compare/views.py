@@ -39,9 +39,11 @@ def views_of(path: Path) -> dict[str, Any]:
 
 def summary(z1: Tensor, z2: Tensor) -> dict[str, Any]:
     """``views_of`` for the views themselves (N, D), raw rows."""
+    if not (z1.isfinite().all() and z2.isfinite().all()):
+        return {}
     x, y = unit(z1.double()), unit(z2.double())
     parts = [(a, b) for a, b in zip(x.split(ROWS), y.split(ROWS), strict=True) if len(a) > 1]
-    if not parts or not (x.isfinite().all() and y.isfinite().all()):
+    if not parts:
         return {}
     matrices = [a @ b.T for a, b in parts]
     positive = torch.cat([cosines.diagonal() for cosines in matrices])

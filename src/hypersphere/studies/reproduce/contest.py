@@ -169,6 +169,12 @@ def recorded(name: str, scale: Scale, out: Path) -> Held | None:
     return Held(contest, scale, collect(Plan(contest.at(scale, Path("."))), attempts), read_about(record))
 
 
+def ended(name: str, scale: Scale, out: Path) -> bool:
+    """Whether a contest needs no more runs."""
+    held = recorded(name, scale, out)
+    return held is not None and held.comparison.complete
+
+
 def record_path(out: Path, name: str, scale: Scale) -> Path:
     return out / "studies" / (f"{name}.json" if scale == "small" else f"{name}-{scale}.json")
 

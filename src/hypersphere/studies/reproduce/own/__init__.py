@@ -1,0 +1,1 @@
+"""Questions that none of the papers answered."""
