@@ -1,1 +1,1 @@
-"""Li et al. 2024, what needs no training."""
+"""Li et al. 2024."""

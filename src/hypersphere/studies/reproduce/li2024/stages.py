@@ -201,8 +201,8 @@ def _pair_lines(loss: str, pair: Sequence[Scores], infonce: Scores) -> list[dict
 def _kept_words(contest: Held) -> str:
     kept = given_weights(contest.comparison.contestants)
     return (
-        f" {kept} of the runs scored best before their first step: their scores are those of the encoder as given, so that "
-        "the loss is not better than they say."
+        f" {kept} of the runs scored best before their first step: their scores are those of the encoder as given, and "
+        "the loss itself did worse."
         if kept
         else ""
     )
