@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 import hypersphere as hs
 from hypersphere.studies.reproduce import items, list_items
+from hypersphere.studies.reproduce.catalogue import ITEMS
 from hypersphere.studies.reproduce.li2024 import components, dissipation
 from hypersphere.studies.reproduce.li2024.comparison import random_views
 from hypersphere.studies.reproduce.li2024.dissipation import reference_differences
@@ -19,7 +20,7 @@ from hypersphere.studies.reproduce.nie2023 import norms as nie
 from hypersphere.studies.reproduce.nie2023.appendix_d import appendix_d
 from hypersphere.studies.reproduce.nie2023.mixup import mixed_loss
 
-MINE = list_items("nie2023") + list_items("li2024")
+MINE = [name for name in list_items("nie2023") + list_items("li2024") if not ITEMS[name].contests]
 # Only through the released program's filter does the hardest negative take over at every temperature; Barlow's printed
 # weight and mMHS's printed pull are not those of the gradient.
 PARTLY = ("li2024/fig3", "li2024/table2")
@@ -32,7 +33,7 @@ def test_quick_version_writes_text_data_and_figure(name, tmp_path):
     for part in ("**The paper:**", "**Here:**", "**Verdict:**", "**Errata met:**"):
         assert part in text
     kinds = {path.suffix for path in folder.iterdir()}
-    assert kinds == {".md", ".csv", ".png", ".pdf"}
+    assert kinds == {".md", ".csv", ".json", ".png", ".pdf"}
     assert finding.verdict == ("partly" if name in PARTLY else "agrees")
     for figure in finding.figures.values():
         assert any(f"hypersphere reproduce {name} --quick" in words.get_text() for words in figure.texts)
@@ -192,7 +193,8 @@ def test_a_quick_version_leaves_the_full_result_alone(tmp_path, monkeypatch):
     assert full == tmp_path / "li2024" / "fig2"
     assert quick == tmp_path / "li2024" / "fig2-quick"
     assert {path.name: path.read_bytes() for path in full.iterdir()} == before
-    assert set(before) == {path.name for path in quick.iterdir()} == {"finding.md", "d.csv", "f.png", "f.pdf"}
+    files = {"finding.md", "results.json", "d.csv", "f.png", "f.pdf"}
+    assert set(before) == {path.name for path in quick.iterdir()} == files
 
 
 def test_a_figure_that_cannot_be_drawn_leaves_no_half_of_it(tmp_path, monkeypatch):

@@ -98,7 +98,7 @@ def test_an_optimum_at_the_end_of_its_range_is_flagged(value):
     plan = found.plan
     from hypersphere.studies.compare.results import _at_bound
 
-    (sentence,) = _at_bound(plan, "dhel", {"objective.temperature": value}).values()
+    (sentence,) = _at_bound(plan, "dhel", {"objective.temperature": value}, plan.study.base({"name": "dhel"})).values()
     assert f"{value:.4g}" in sentence and ("lower" in sentence) == (value < 0.1)
 
 

@@ -94,6 +94,7 @@ def result_of(folder: Path) -> dict[str, Any] | None:
     results = _read(folder / "results.json")
     if not results:
         return None
+    cost = _read(folder.with_suffix(".json"))
     records = read_journal(folder / "metrics.jsonl") if (folder / "metrics.jsonl").is_file() else []
     by_split = {name: [each for each in records if each["split"] == name] for name in CURVES}
     return {
@@ -102,8 +103,8 @@ def result_of(folder: Path) -> dict[str, Any] | None:
         "history": results["history"],
         "best_step": results["best_step"],
         "steps": results["steps"],
-        "seconds": results["seconds"],
-        "memory": _read(folder.with_suffix(".json")).get("memory"),
+        "seconds": cost.get("seconds", results["seconds"]),  # to the end of the process, of its last start
+        "memory": cost.get("memory"),
         "verdicts": [[verdict.name, str(verdict)] for verdict in judge(records)],
         "measured": [_kept(each) for each in by_split["held_out"] or by_split["training"]],
         "training": [_kept(each, CURVES["training"]) for each in by_split["training"]],
@@ -160,7 +161,7 @@ def _spawning(task: str) -> Any:
 def _work(recipe: str, folder: str, threads: int, objective: bytes | None) -> None:
     """What a cell's process does: train, or go on training, and leave its cost behind."""
     _own_group(Path(folder))
-    left: dict[str, Any] = {}
+    began, left = time.monotonic(), dict[str, Any]()
     try:
         _train(recipe, Path(folder), threads, objective)
     except BaseException as error:
@@ -168,6 +169,7 @@ def _work(recipe: str, folder: str, threads: int, objective: bytes | None) -> No
         left["failure"] = words if isinstance(error, (ValueError, RuntimeError)) else f"{type(error).__name__}: {words}"
         raise SystemExit(1) from error
     finally:
+        left["seconds"] = round(time.monotonic() - began, 2)
         left["memory"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         write_whole(Path(folder).with_suffix(".json"), json.dumps(left))
 

@@ -14,7 +14,9 @@ from hypersphere.studies.compare.choice import choose
 from hypersphere.studies.compare.queue import Attempt
 from hypersphere.studies.compare.scores import test_score, validation_score
 from hypersphere.studies.compare.statistics import Difference, Scores, Summary
+from hypersphere.studies.compare.study import read_key
 from hypersphere.training.reading import write_recipe
+from hypersphere.training.recipe import Recipe
 
 AT_BOUND = 0.1  # a chosen value in the outer tenth of its range is said to lie at its bound
 
@@ -208,7 +210,7 @@ def _rows(plan: Plan, attempts: Mapping[str, Attempt], run: Any) -> list[Row]:
         example = (cells or tuning)[0]
         rows.append(
             Row(label, label, {}, settings, [run(cell, label) for cell in tuning], [run(cell, label) for cell in cells],
-                write_recipe(example.recipe), _at_bound(plan, label, settings))
+                write_recipe(example.recipe), _at_bound(plan, label, settings, example.recipe))
         )  # fmt: skip
     return rows
 
@@ -228,13 +230,14 @@ def _grid_name(objective: str, point: Mapping[str, Any]) -> str:
     return f"{objective}, " + ", ".join(f"{key} {shown(value)}" for key, value in point.items())
 
 
-def _at_bound(plan: Plan, label: str, settings: Mapping[str, Any]) -> dict[str, str]:
+def _at_bound(plan: Plan, label: str, settings: Mapping[str, Any], recipe: Recipe) -> dict[str, str]:
     said = {}
     for key, span in plan.spaces[label].items():
-        share = span.share(settings[key]) if key in settings else 0.5
+        value = settings.get(key, read_key(recipe, key))
+        share = span.share(value)
         if not AT_BOUND <= share <= 1 - AT_BOUND:
             end = "lower" if share < 0.5 else "upper"
-            said[key] = f"{label}'s {key.removeprefix('objective.')} {shown(settings[key])} lies at the {end} end of " \
+            said[key] = f"{label}'s {key.removeprefix('objective.')} {shown(value)} lies at the {end} end of " \
                         f"its range ({span}): a wider range may have better values"  # fmt: skip
     return said
 

@@ -315,6 +315,7 @@ def student_cdf(x: float, degrees: int) -> float:
     return 0.5 + (odd if degrees % 2 else sine * total) / 2
 
 
+@lru_cache
 def student_quantile(p: float, degrees: int) -> float:
     return _invert(lambda x: student_cdf(x, degrees), p)
 

@@ -30,7 +30,8 @@ def index(out: Path) -> str:
         "`hypersphere reproduce PAPER/ITEM --out results` computes one again; a contest whose runs stand in "
         "`results/studies/` is not trained again unless its file is removed. `hypersphere reproduce --all` computes "
         "all. Verdicts: agrees, partly, does not agree, undecided (the intervals do not decide, or a part was not "
-        "measured).",
+        "measured). Each part of a claim is judged by a 95 % interval of its own, so of twenty parts about which there "
+        "is nothing to find one may be decided by chance.",
         "",
     ]
     return "\n".join(lines)

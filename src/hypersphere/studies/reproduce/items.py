@@ -101,31 +101,34 @@ def write(
     scale = next((each.scale for each in (held or {}).values()), None)
     folder = out / (f"{name}-quick" if quick else f"{name}-full" if scale == "full" else name)
     folder.mkdir(parents=True, exist_ok=True)
-    for table, rows in finding.data.items():
+    tree = as_tree(name, finding, quick, held)
+    for table, rows in tree["tables"].items():
         write_whole(folder / f"{table}.csv", as_csv(rows))
     for figure, drawn in finding.figures.items():
         _sign(drawn, name, quick)
         for kind in ("png", "pdf"):
             write_whole(folder / f"{figure}.{kind}", _drawn(drawn, kind, cite(name)))
     write_whole(folder / "finding.md", page(name, finding, quick, held))
-    write_whole(folder / "results.json", json.dumps(plain(as_tree(name, finding, quick, held)), indent=1) + "\n")
+    write_whole(folder / "results.json", json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
     if not quick:
         write_index(out)
     return finding, folder
 
 
 def as_tree(name: str, finding: Finding, quick: bool = False, held: Mapping[str, Held] | None = None) -> dict[str, Any]:
-    """Everything an item found, for machines."""
+    """Everything an item found, as JSON has it: numbers of any kind as floats, NaN as null."""
     item = ITEMS[name]
-    return {
+    tree = {
         "name": name, "title": item.title, "paper": PAPERS[paper_of(name)].short, "place": item.place,
         "verdict": finding.verdict, "published": finding.published, "here": finding.here, "claim": finding.claim,
         "measured": finding.measured, "clauses": dict(finding.clauses), "fault": finding.fault,
         "errata": finding.errata, "command": command(name, quick, held),
         "contests": {each: {"scale": one.scale, "smaller": one.contest.smaller, **one.about}
                      for each, one in (held or {}).items()},
-        "tables": {table: list(rows) for table, rows in finding.data.items()},
+        "tables": {table: [dict(row) for row in rows] for table, rows in finding.data.items()},
     }  # fmt: skip
+    found: dict[str, Any] = plain(json.loads(json.dumps(tree, default=float)))
+    return found
 
 
 def command(name: str, quick: bool = False, held: Mapping[str, Held] | None = None) -> str:
@@ -174,7 +177,8 @@ def _ran(held: Held) -> str:
 
 def as_csv(rows: Rows) -> str:
     page = io.StringIO()
-    writer = csv.DictWriter(page, fieldnames=list(rows[0]), lineterminator="\n")
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(page, fieldnames=names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return page.getvalue()

@@ -1,0 +1,133 @@
+"""Contests and the items that read them: every one is complete, and runs from end to end at its tiny scale."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from hypersphere.studies.compare.cells import Plan
+from hypersphere.studies.reproduce import contest as holding
+from hypersphere.studies.reproduce.catalogue import ITEMS
+from hypersphere.studies.reproduce.contest import contests, hold, record_path, recorded
+from hypersphere.studies.reproduce.index import NOT_RUN, index
+from hypersphere.studies.reproduce.items import as_csv, find, reproduce, write
+from tests.studies.fabricated import held, result
+from tests.training import worlds
+
+RESULTS = Path(__file__).parents[2] / "results"
+TRAINED = [name for name, item in ITEMS.items() if item.contests]
+
+
+def test_every_contest_is_read_by_an_item_and_every_item_has_its_contests():
+    assert {each for item in ITEMS.values() for each in item.contests} == set(contests())
+
+
+@pytest.mark.parametrize("name", list(contests()))
+def test_a_contest_is_a_study_in_both_scales(name):
+    contest = contests()[name]
+    small, full, tiny = (Plan(contest.at(scale, Path("nowhere"))) for scale in ("small", "full", "tiny"))
+    assert small.study.labels == full.study.labels
+    assert small.study.seeds >= (3 if small.untrained[0].recipe.task == "text" else 5) or name == "factorial-images"
+    assert tiny.count() <= 40 and contest.smaller and contest.minutes > 0 and contest.gpu_hours > 0
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_an_item_can_be_written_from_runs_without_scores(name, tmp_path):
+    """From contests that gave little: nothing is claimed."""
+    little = {each: held(each, lambda cell: result(30.0, "knn"), "tiny") for each in ITEMS[name].contests}
+    finding, folder = write(name, find(name)(little), tmp_path, quick=True, held=little)
+    assert finding.verdict == "undecided" and finding.published and finding.here
+    assert (folder / "finding.md").read_text().startswith(f"# {ITEMS[name].title}")
+
+
+@pytest.fixture
+def tiny_data(tmp_path, monkeypatch):
+    """What contests on text look for, a few words large."""
+    home = tmp_path / "data"
+    home.mkdir()
+    worlds.corpus(home).rename(home / "wiki.txt")
+    worlds.encoder(home).rename(home / "distilbert")
+    worlds.scored(home)
+    monkeypatch.setenv("HYPERSPHERE_DATA", str(home))
+
+
+@pytest.mark.parametrize("name", ["koromilas2024/batch-size", "nie2023/fig3"])
+@pytest.mark.timeout(400)
+def test_an_item_is_trained_judged_and_written(name, tmp_path, tiny_data, monkeypatch):
+    said = []
+    if name == "nie2023/fig3":  # its second contest is not held here
+        monkeypatch.setattr(
+            "hypersphere.studies.reproduce.items.hold",
+            lambda each, scale, **rest: hold(each, scale, **rest) if each == "nie-margins" else
+            held(each, lambda cell: result(30.0, "stsb_dev"), scale),
+        )  # fmt: skip
+    finding, folder = reproduce(name, tmp_path / "out", quick=True, work=tmp_path / "studies", say=said.append)
+    tree = json.loads((folder / "results.json").read_text())
+    assert tree["verdict"] == finding.verdict == "undecided"  # one seed decides nothing
+    assert all((folder / f"{figure}.png").read_bytes().startswith(b"\x89PNG") for figure in finding.figures)
+    first = ITEMS[name].contests[0]
+    record = record_path(tmp_path / "out", first, "tiny")
+    kept = recorded(first, "tiny", tmp_path / "out")
+    assert kept is not None and kept.comparison.complete and not kept.comparison.failures
+    monkeypatch.setattr("hypersphere.studies.compare.run.compare", lambda *args, **rest: pytest.fail("trained again"))
+    assert hold(first, "tiny", out=tmp_path / "out", work=tmp_path / "elsewhere").about == kept.about
+    assert str(tmp_path) not in record.read_text()
+
+
+def test_a_contest_whose_data_is_not_here_says_where_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.delenv("HYPERSPHERE_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"needs cifar10 \(CIFAR-10, binary version .*HYPERSPHERE_DATA"):
+        hold("cloa-rates", "small", out=tmp_path, work=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_contest_keeps_what_is_done(tmp_path, monkeypatch):
+    """The record of a first round is where the second goes on."""
+
+    def stopped(study, **rest):
+        raise KeyboardInterrupt
+
+    some = held("cloa-lines", lambda cell: result(30.0, knn=30.0), "tiny").comparison
+    monkeypatch.setattr("hypersphere.studies.compare.run.compare", stopped)
+    monkeypatch.setattr(holding, "resumed", lambda study, work: some)
+    with pytest.raises(KeyboardInterrupt):
+        hold("cloa-lines", "tiny", out=tmp_path, work=tmp_path / "work")
+    known = json.loads(record_path(tmp_path, "cloa-lines", "tiny").read_text())
+    assert len(known["runs"]) == some.plan.count() and known["about"]["torch"]
+
+
+def test_the_list_has_every_item_and_is_what_the_results_say():
+    page = index(RESULTS)
+    assert (RESULTS / "README.md").read_text(encoding="utf-8") == page
+    for name in ITEMS:
+        assert f"[{name}]({name}/finding.md)" in page or f"| {name} |" in page
+    assert page.count(NOT_RUN) == sum(not (RESULTS / name / "results.json").is_file() for name in ITEMS)
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*/*/results.json")), ids=lambda path: path.parent.name)
+def test_a_table_is_what_its_results_say(path):
+    tree = json.loads(path.read_text())
+    assert tree["name"] == f"{path.parent.parent.name}/{path.parent.name}" in ITEMS
+    page = (path.parent / "finding.md").read_text(encoding="utf-8")
+    assert f"**Verdict:** {tree['verdict']}." in page and tree["measured"] in page
+    for table, rows in tree["tables"].items():
+        text = (path.parent / f"{table}.csv").read_text(encoding="utf-8")
+        written = list(csv.DictReader(io.StringIO(text)))
+        expected = list(csv.DictReader(io.StringIO(as_csv(rows))))
+        assert written == expected
+
+
+@pytest.mark.parametrize("path", sorted((RESULTS / "studies").glob("*.json")), ids=lambda path: path.stem)
+def test_the_verdicts_come_from_the_recorded_runs(path):
+    """Every item whose contests are all recorded and complete gives again the verdict that stands in results/."""
+    known = {name: recorded(name, "small", RESULTS) for name in contests()}
+    for name in TRAINED:
+        needed = {each: known[each] for each in ITEMS[name].contests}
+        written = RESULTS / name / "results.json"
+        if path.stem in needed and all(needed.values()) and written.is_file():
+            finding, tree = find(name)(needed), json.loads(written.read_text())
+            for each in ("verdict", "here", "measured"):
+                assert getattr(finding, each) == tree[each]
