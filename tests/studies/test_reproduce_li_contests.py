@@ -304,7 +304,7 @@ def test_a_search_in_which_the_rate_varies_as_well_is_not_judged(monkeypatch):
     """Five trials, and five unknowns with the learning rate."""
     contest = contests()["li-search"]
     rates = {"optimizer.lr": [1e-5, 1e-4]}
-    monkeypatch.setitem(contests(), "li-search", replace(contest, small={**contest.small, "tune": rates}))
+    monkeypatch.setitem(contests(), "li-search", replace(contest, small={**contest.small, "tune": rates, "trials": 5}))
     held = search("li-search")
     trials = trials_of(held["li-search"])["mmhe"]
     assert len(trials) == 5 and len({trial.settings["learning rate"] for trial in trials}) == 5

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from hypersphere.data import transfer
 from hypersphere.evaluation.probes import evaluate_run
 from hypersphere.training import after
 from hypersphere.training.reading import parse_recipe
@@ -57,3 +59,25 @@ def test_three_lines_are_scored_on_held_out_points_and_on_fresh_ones(tmp_path: P
     results = train(parse_recipe(tree), say=lambda words: None, draw=False).results
     assert set(results["history"]) == {0, 3} and 0 <= results["history"][3]["knn"] <= 100
     assert {"knn", "first_share", "first_share_centred", "class_cosine", "effective_rank"} == set(results["scores"])
+
+
+def test_the_sets_of_sentences_are_those_that_are_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, object]] = []
+
+    nothing = SimpleNamespace(sts={}, transfer={})
+    monkeypatch.setattr(
+        "hypersphere.evaluation.sentences.evaluate_sentences",
+        lambda model, **given: asked.append({"model": model, **given}) or nothing,
+    )
+
+    def ask(after_run: list[str], tasks: list[str]) -> None:
+        tree = text_recipe(tmp_path, evaluation={"after": after_run, "tasks": tasks, "sts": "senteval"})
+        after.measure_after(parse_recipe(tree), tmp_path, print)
+
+    ask(["sts", "transfer"], ["CR", "STS13", "MRPC"])
+    ask(["transfer"], [])
+    ask(["transfer"], ["STS13"])
+    assert [each["tasks"] for each in asked] == [["STS13", "CR", "MRPC"], list(transfer.TASKS)]
+    assert asked[0]["sts"] == asked[0]["transfer"] == "senteval" and asked[0]["model"] == str(tmp_path / "model")
+    with pytest.raises(ValueError, match="STS31"):
+        ask(["sts"], ["STS31"])

@@ -23,7 +23,7 @@ def measure_after(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> S
         return {}
     if recipe.task == "image":
         return _probed(folder, wanted, recipe.evaluation.shares, say)
-    return _sentences(folder / "model", str(recipe.evaluation.sts), wanted)
+    return _sentences(folder / "model", recipe)
 
 
 def _probed(folder: Path, probes: Sequence[str], shares: Sequence[float], say: Callable[[str], None]) -> Scores:
@@ -45,12 +45,18 @@ def _probed(folder: Path, probes: Sequence[str], shares: Sequence[float], say: C
     return scores
 
 
-def _sentences(model: Path, sets: str, wanted: Sequence[str]) -> Scores:
+def _sentences(model: Path, recipe: Recipe) -> Scores:
+    from hypersphere.data import sts, transfer
     from hypersphere.evaluation.sentences import evaluate_sentences
 
-    found = evaluate_sentences(
-        str(model), sts=sets if "sts" in wanted else None, transfer=sets if "transfer" in wanted else None, cache=None
-    )
+    kinds = {"sts": sts.TASKS, "transfer": transfer.TASKS}
+    chosen = [name for kind in recipe.evaluation.after for name in kinds[kind]]
+    if recipe.evaluation.tasks:
+        chosen = [name for name in chosen if name in recipe.evaluation.tasks]
+    if not chosen:
+        return {}
+    place = recipe.evaluation.sts
+    found = evaluate_sentences(str(model), sts=place, transfer=place, tasks=chosen, cache=None)
     scores = {name: score.spearman[found.setting] for name, score in found.sts.items()}
     scores |= {name: score.accuracy for name, score in found.transfer.items()}
     if found.sts:

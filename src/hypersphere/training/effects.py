@@ -67,6 +67,10 @@ EFFECT = {
         "small-cnn and mlp", ("image", "three-lines"), lambda recipe: recipe.encoder.name in ("small-cnn", "mlp")
     ),
     "evaluation.after": Use("text and images", ("text", "image"), lambda recipe: recipe.task != "three-lines"),
+    "evaluation.tasks": Use(
+        "text with evaluation.after", ("text",),
+        lambda recipe: recipe.task == "text" and bool(recipe.evaluation.after),
+    ),
     "evaluation.shares": _for_images("runs with evaluation.after", lambda recipe: bool(recipe.evaluation.after)),
     "data.labels": Use(
         "images and three-lines, with an objective that reads labels",

@@ -7,6 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from hypersphere.data.integrity import known_name
+from hypersphere.data.sts import TASKS as SIMILARITY
+from hypersphere.data.transfer import TASKS as TRANSFER
 from hypersphere.objectives import create_objective
 from hypersphere.objectives.base import Objective
 from hypersphere.objectives.files import map_names
@@ -144,6 +147,9 @@ class Evaluation(Part):
         description="measured of the final model on the test sets: text: the seven STS sets, the seven transfer sets "
         "of evaluation.sts; images: probes",
     )
+    tasks: list[str] = Field(
+        [], description="the sets of similarity and transfer that evaluation.after measures (STS13, CR, …); empty: all"
+    )
     shares: list[Fraction] = Field([1.0], description="shares of the labels that each of these probes learns from")
 
 
@@ -240,6 +246,8 @@ class Recipe(Part):
         for each in self.evaluation.after:
             if each not in fitting:
                 raise ValueError(f"evaluation.after has {each}, but for {self.task} there is {' and '.join(fitting)}")
+        for name in self.evaluation.tasks:
+            known_name(name, (*SIMILARITY, *TRANSFER), "set in evaluation.tasks")
         if self.task == "text" and self.evaluation.after and self.evaluation.sts is None:
             raise ValueError("evaluation.after needs the folder of the sets: evaluation.sts=FOLDER")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hypersphere.studies.compare import statistics
@@ -104,6 +104,15 @@ def plus_minus(values: Scores, digits: int = 2) -> str:
         return "–"
     half = f" ± {(found.high - found.low) / 2:.{digits}f}" if found.count > 1 else ""
     return f"{found.mean:.{digits}f}{half}"
+
+
+def sets_in_words(rows: Iterable[Row], names: Sequence[str], kind: str) -> str:
+    """Which of the seven sets were evaluated: "the seven STS sets", "2 of the seven STS sets (STS12, SICK-R)"."""
+    rows = list(rows)
+    known = [name for name in names if any(score(row, name) for row in rows)]
+    if len(known) == len(names):
+        return f"the seven {kind} sets"
+    return f"{len(known)} of the seven {kind} sets ({', '.join(known)})"
 
 
 def each_seed(row: Row, read: Callable[[Run], float | None]) -> dict[int, float]:

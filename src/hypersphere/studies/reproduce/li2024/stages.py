@@ -10,7 +10,7 @@ from hypersphere.figures.stages import Bar, Gains, draw_bars, draw_gains
 from hypersphere.studies.compare.cells import UNTRAINED
 from hypersphere.studies.compare.results import Row
 from hypersphere.studies.reproduce.contest import Held
-from hypersphere.studies.reproduce.evidence import Scores, above, difference, holds_for_all, summary
+from hypersphere.studies.reproduce.evidence import Scores, above, difference, holds_for_all, sets_in_words, summary
 from hypersphere.studies.reproduce.items import Finding
 from hypersphere.studies.reproduce.li2024.published import (
     MODIFIED,
@@ -18,6 +18,7 @@ from hypersphere.studies.reproduce.li2024.published import (
     ORIGINAL,
     STAGE_SCORES,
     STAGES,
+    STS,
     STS_SCORES,
 )
 from hypersphere.studies.reproduce.li2024.readings import (
@@ -52,7 +53,7 @@ def label_of(loss: str, stage: str) -> str:
 def similarity(held: Held) -> tuple[str, str]:
     """The score that counts and its name: the average of seven sets, or STS-B test where they were not evaluated."""
     if any(scores(row, "sts_average") for row in held.comparison.rows):
-        return "sts_average", "average of the seven STS sets"
+        return "sts_average", f"average of {sets_in_words(held.comparison.rows, STS, 'STS')}"
     return "stsb_test", "STS-B test (the seven sets were not evaluated)"
 
 

@@ -16,6 +16,7 @@ from hypersphere.studies.reproduce.evidence import (
     measured,
     plus_minus,
     score,
+    sets_in_words,
     summary,
 )
 from hypersphere.studies.reproduce.items import Finding
@@ -94,6 +95,7 @@ def _words(sts: Scored, transfer: Scored, what: str, rows: Mapping[str, Row]) ->
     elif lacking := [name for name in STS if not any(score(row, name) for row in rows.values())]:
         words.append(f"The average leaves out {', '.join(lacking)}, which were not evaluated.")
     if any(transfer.values()):
+        words.append(f"Transfer is the average of {sets_in_words(rows.values(), TRANSFER, 'transfer')}.")
         words.append(
             "The published transfer averages lie 2 points above all other rows of Li et al.'s Table 4, which hints at "
             "another set-up."
