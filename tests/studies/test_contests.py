@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_the_list_has_every_item_and_is_what_the_results_say():
     page = index(RESULTS)
     assert (RESULTS / "README.md").read_text(encoding="utf-8") == page
     for name in ITEMS:
-        assert f"[{name}]({name}/finding.md)" in page or f"| {name} |" in page
+        assert f"[{name}]({name}/finding.md)" in page or re.search(rf"\| {name} +\|", page)
     assert page.count(NOT_RUN) == sum(not (RESULTS / name / "results.json").is_file() for name in ITEMS)
 
 

@@ -180,6 +180,14 @@ def evaluate_run(
     )
 
 
+def output_variance(run: Path | str) -> float:
+    """The variance of a run's encoder on the test images, summed over its dimensions, whatever a probe makes of it."""
+    recipe = _recipe(Path(run))
+    encoder, description = load_image_encoder(Path(run) / "model")
+    test = load_images(str(recipe["data"]["source"]), "test", recipe["data"].get("size"))
+    return _variance(encoder, description, test, "cuda" if torch.cuda.is_available() else "cpu")
+
+
 def _variance(encoder: nn.Module, description: dict[str, Any], test: ImageSet, device: torch.device | str) -> float:
     """The variance that Li & Pimentel-Alarcón 2024 plot: 0 once every image has the same embedding."""
     plain = create_augmentation("none", description["size"], normalise=description["normalise"]).to(device)

@@ -27,9 +27,9 @@ def measure_after(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> S
 
 
 def _probed(folder: Path, probes: Sequence[str], shares: Sequence[float], say: Callable[[str], None]) -> Scores:
-    from hypersphere.evaluation.probes import evaluate_run
+    from hypersphere.evaluation.probes import evaluate_run, output_variance
 
-    scores: Scores = {}
+    scores: Scores = {"variance": output_variance(folder)}
     for probe, share in itertools.product(probes, shares):
         name = f"{probe}_{share:g}"
         try:
@@ -38,7 +38,6 @@ def _probed(folder: Path, probes: Sequence[str], shares: Sequence[float], say: C
             say(f"No score {name}: {error}.")
             scores[name] = math.nan
             continue
-        scores["variance"] = found.variance
         scores[name] = 100 * found.scores[0].top1
         if found.scores[0].top5 is not None:
             scores[f"{name}_top5"] = 100 * found.scores[0].top5

@@ -80,7 +80,9 @@ def start(trial: int, cell: str, recipe: Recipe, folder: Path, threads: int, obj
 
         payload = cloudpickle.dumps((objective.name, objective))
     process = _spawning(recipe.task).Process(
-        target=_work, args=(recipe.model_dump_json(), str(folder), threads, payload), name=f"cell {cell}"
+        target=_work,
+        args=(recipe.model_dump_json(), str(folder.absolute()), threads, payload, os.getcwd(), dict(os.environ)),
+        name=f"cell {cell}",
     )
     process.start()
     return Running(trial, cell, folder, process)
@@ -158,8 +160,14 @@ def _spawning(task: str) -> Any:
     return _context
 
 
-def _work(recipe: str, folder: str, threads: int, objective: bytes | None) -> None:
-    """What a cell's process does: train, or go on training, and leave its cost behind."""
+def _work(
+    recipe: str, folder: str, threads: int, objective: bytes | None, place: str, environment: dict[str, str]
+) -> None:
+    """What a cell's process does: train, or go on training, and leave its cost behind. It is forked off a process that
+    may be older than the study's working directory and environment, so it is given them."""
+    os.chdir(place)
+    os.environ.clear()
+    os.environ.update(environment)
     _own_group(Path(folder))
     began, left = time.monotonic(), dict[str, Any]()
     try:
