@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,12 @@ def _row(name: str, tree: dict[str, Any] | None) -> list[str]:
 
 
 def _first(text: str) -> str:
-    return text.split(". ")[0].rstrip(".")
+    """The first sentence.
+
+    >>> _first("Eq. 4 of Li et al. holds. So does Eq. 5.")
+    'Eq. 4 of Li et al. holds'
+    """
+    return re.split(r"(?<!Eq)(?<!al)\. ", text)[0].rstrip(".")
 
 
 def _cell(text: str) -> str:

@@ -17,6 +17,7 @@ from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, check, cite, 
 from hypersphere.studies.reproduce.contest import Held, Scale, hold
 from hypersphere.training.plain import plain
 
+MOST_ROWS = 2000  # of a table in results.json; a larger one, such as a map, is in its CSV file alone
 Rows = Sequence[Mapping[str, Any]]
 Verdict = Literal["agrees", "partly", "does not agree", "undecided"]
 
@@ -102,7 +103,7 @@ def write(
     folder = out / (f"{name}-quick" if quick else f"{name}-full" if scale == "full" else name)
     folder.mkdir(parents=True, exist_ok=True)
     tree = as_tree(name, finding, quick, held)
-    for table, rows in tree["tables"].items():
+    for table, rows in {**finding.data, **tree["tables"]}.items():
         write_whole(folder / f"{table}.csv", as_csv(rows))
     for figure, drawn in finding.figures.items():
         _sign(drawn, name, quick)
@@ -118,6 +119,7 @@ def write(
 def as_tree(name: str, finding: Finding, quick: bool = False, held: Mapping[str, Held] | None = None) -> dict[str, Any]:
     """Everything an item found, as JSON has it: numbers of any kind as floats, NaN as null."""
     item = ITEMS[name]
+    tables = {table: [dict(row) for row in rows] for table, rows in finding.data.items() if len(rows) <= MOST_ROWS}
     tree = {
         "name": name, "title": item.title, "paper": PAPERS[paper_of(name)].short, "place": item.place,
         "verdict": finding.verdict, "published": finding.published, "here": finding.here, "claim": finding.claim,
@@ -125,7 +127,7 @@ def as_tree(name: str, finding: Finding, quick: bool = False, held: Mapping[str,
         "errata": finding.errata, "command": command(name, quick, held),
         "contests": {each: {"scale": one.scale, "smaller": one.contest.smaller, **one.about}
                      for each, one in (held or {}).items()},
-        "tables": {table: [dict(row) for row in rows] for table, rows in finding.data.items()},
+        "tables": tables,
     }  # fmt: skip
     found: dict[str, Any] = plain(json.loads(json.dumps(tree, default=float)))
     return found
