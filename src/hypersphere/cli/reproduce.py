@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hypersphere.cli.answers import console, need_folder, put, refuse
-from hypersphere.cli.train import _calm
+from hypersphere.cli.train import _aside, _calm
 from hypersphere.messages import quoted
 from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, list_items, paper_of
 from hypersphere.studies.reproduce.contest import WHERE, Scale, contests, ended
@@ -116,8 +116,7 @@ def _computed(
     try:
         if ITEMS[name].contests:
             _calm()
-            say = lambda words: typer.echo(words, err=True)  # noqa: E731
-            return write_item(name, out, quick, scale=_scale(scale), work=work, jobs=jobs, say=say)
+            return write_item(name, out, quick, scale=_scale(scale), work=work, jobs=jobs, say=_aside)
         with course(console(stderr=True), name):
             return write_item(name, out, quick)
     except KeyboardInterrupt:
