@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,17 @@ class Running:
             name = signal.Signals(-code).name
             return f"the process was ended by {name}" + (" (out of memory?)" if -code == KILLED else "")
         return f"the process ended with exit code {code}"
+
+
+def prepare(task: str) -> None:
+    """Starts the process that cells are forked off, which imports for some seconds while this one goes on."""
+    if _spawning(task).get_start_method() == "forkserver":
+        forkserver.ensure_running()
+
+
+def wait_for_end(running: Sequence[Running], seconds: float) -> None:
+    """Returns when one of the cells has ended, or after so many seconds."""
+    wait([each.process.sentinel for each in running], seconds) if running else time.sleep(seconds)
 
 
 def start(trial: int, cell: str, recipe: Recipe, folder: Path, threads: int, objective: Any = None) -> Running:
@@ -156,7 +168,7 @@ def _spawning(task: str) -> Any:
         method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         _context = multiprocessing.get_context(method)
         if method == "forkserver":
-            _context.set_forkserver_preload(["hypersphere.training.run", *PRELOADED.get(task, [])])
+            _context.set_forkserver_preload([__name__, "hypersphere.training.run", *PRELOADED.get(task, [])])
     return _context
 
 

@@ -13,6 +13,7 @@ from hypersphere.documents import expand, read_json
 from hypersphere.objectives import Objective, list_objectives, register
 from hypersphere.objectives.registry import objective_class
 from hypersphere.report import write_whole
+from hypersphere.studies.compare import process
 from hypersphere.studies.compare.cells import Cell, Plan
 from hypersphere.studies.compare.files import write_files
 from hypersphere.studies.compare.queue import Attempt, Queue, StorageError, changed
@@ -62,6 +63,9 @@ def compare(
     plan, folder = Plan(study, sources), expand(study.output)
     definition = definition_of(study)
     _check_folder(folder, definition)
+    finished = {} if known is None else finished_runs(Path(known))
+    if any(cell.id not in finished for cell in plan.begin):
+        process.prepare(plan.begin[0].recipe.task)
     if storage is None:
         _make_folder(folder, definition)
     url = storage or f"sqlite:///{folder / 'study.db'}"
@@ -71,7 +75,7 @@ def compare(
         jobs = jobs or cores()
         worker = Worker(
             plan, queue, folder, jobs=jobs, threads=max(1, cores() // jobs), classes=classes, show=show,
-            known={} if known is None else finished_runs(Path(known)),
+            known=finished,
             tell=lambda cell, attempt: say(line_of(cell, attempt, plan.metric)),
         )  # fmt: skip
         with _report_at_the_end(plan, queue, folder):

@@ -15,7 +15,7 @@ from hypersphere.studies.compare.choice import choose
 from hypersphere.studies.compare.queue import Attempt, Heartbeats, Queue
 from hypersphere.studies.compare.scores import validation_score
 
-TICK = 0.1  # seconds between two looks at the processes
+TICK = 0.1  # seconds between two looks at the processes, if none ends before
 LOOK = 2.0  # seconds between two looks at what other workers have done
 PATIENCE = 60.0  # seconds a cell has to save when the study is interrupted
 
@@ -99,7 +99,7 @@ class Worker:
                         self.queue.revive()
                     attempts, looked = self._advance(again), time.monotonic()
                     self.show(self.progress(attempts))
-                time.sleep(TICK)
+                process.wait_for_end(self.running, TICK)
             self._check_untrained(attempts)
             return attempts
         except BaseException:
