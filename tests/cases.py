@@ -60,29 +60,21 @@ MODIFIED: list[Case] = [
     *[(name, {"views": "anchor"}) for name in ("mmhe", "mmhs", "mbarlow", "mvicreg")],
 ]
 RELEASED: list[Case] = [
-    (name, {"stage": stage, "variant": "released"})
+    (f"released/{name}", {"stage": stage})
     for name in ("mmhe", "mmhs", "mbarlow", "mvicreg")
     for stage in ("original", "+gd", "+r")
 ]
 # What an author's code computes, or what a paper prints, where that is something else.
 VARIANTS: list[Case] = [
-    *[(name, {"variant": "released"}) for name in ("mpt", "met", "mat", "align_uniform", "paradigm")],
-    ("triplet", {"variant": "printed", "margin": 1.0}),
-    ("kcl", {"kernel": "log", "variant": "released"}),
-    ("mmhe", {"variant": "printed"}),
-    ("mmhs", {"variant": "printed"}),
-    ("mbarlow", {"variant": "printed", "stage": "+gd"}),
-    ("cloa", {"num_classes": 2, "dim": 4, "reduction": "sum", "variant": "released"}),
-    ("mixup", {"kind": "positive", "normalize": True, "variant": "released"}),
-    (
-        "mixup",
-        {
-            "base": {"name": "infonce", "symmetric": True},
-            "kind": "positive",
-            "normalize": True,
-            "variant": "released",
-        },
-    ),
+    *[(f"released/{name}", {}) for name in ("mpt", "met", "mat", "align_uniform", "paradigm")],
+    ("printed/triplet", {"margin": 1.0}),
+    ("released/kcl", {"kernel": "log"}),
+    ("printed/mmhe", {}),
+    ("printed/mmhs", {}),
+    ("printed/mbarlow", {"stage": "+gd"}),
+    ("released/cloa", {"num_classes": 2, "dim": 4, "reduction": "sum"}),
+    ("released/mixcse", {}),
+    ("released/mixcse", {"symmetric": True}),
 ]
 DETACHED: list[Case] = [
     ("dclw", {}),
@@ -100,10 +92,11 @@ WRAPPERS: list[Case] = [
     ("mixup", {"base": "align_uniform", "normalize": True}),
     ("mixup", {"base": {"name": "supcon", "form": "in"}, "mix": 0.4}),
     ("mixup", {"base": "supcon", "kind": "positive"}),
-    ("mixup", {"base": {"name": "met", "variant": "released"}}),
+    ("mixup", {"base": "released/met"}),
     ("mixup", {"base": {"name": "dhel", "energy": "both"}, "kind": "positive"}),
     ("mixup", {"base": {"name": "mbarlow", "stage": "original"}, "normalize": True}),
-    ("mixup", {"base": {"name": "mmhe", "variant": "released"}}),
+    ("mixup", {"base": "mmhe"}),
+    ("mixup", {"base": "printed/mmhs"}),
     ("mixup", {"base": "hyperbolic", "normalize": True}),
     ("mixup", {"base": {"name": "cloa", "num_classes": 2, "dim": 4}, "kind": "positive"}),
 ]

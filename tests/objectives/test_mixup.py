@@ -222,7 +222,7 @@ def released(name: str, z1: ref.Rows, z2: ref.Rows, mixed: ref.Matrix | None, ma
 def test_released_triplets_stay_released(name: str, context: Any) -> None:
     z1, z2 = views(6, 4)
     x, y = ref.unit_rows(z1), ref.unit_rows(z2)
-    base = {"name": name, "variant": "released", "margin": 1.5}
+    base = {"name": f"released/{name}", "margin": 1.5}
     for kind, normalize in KINDS:
         objective = hs.create_objective("mixup", base=base, kind=kind, mix=0.7, normalize=normalize)
         mixed = mixtures(y, x, x, kind, 0.7, normalize)[1]
@@ -240,59 +240,6 @@ def test_released_triplets_stay_released(name: str, context: Any) -> None:
         assert harmless(z1, z2).item() == pytest.approx(released(name, z1, z2, None, 1.5), rel=1e-12)
     paper = hs.create_objective("mixup", base={"name": name, "margin": 1.5}, mix=1.0)
     assert paper(z1, z2).item() != pytest.approx(harmless(z1, z2).item(), rel=1e-3)
-
-
-# ---------------------------------------------------------------------------------------------------------
-# MixCSE's code: everybody's mixes, and similarity 0 where one is mostly the anchor's positive
-
-
-@pytest.mark.parametrize("size", [2, 3, 7])
-@pytest.mark.parametrize("symmetric", [False, True])
-@pytest.mark.parametrize("further", [0, 3])
-def test_released_mixes_are_those_of_the_whole_batch(size: int, symmetric: bool, further: int) -> None:
-    z1, z2 = views(size, 4)
-    z1 = z1 * torch.linspace(0.3, 5.0, size).unsqueeze(1)  # lengths matter: raw rows are mixed
-    extra = views(further, 4, seed=9)[0] if further else None
-    base = {"name": "infonce", "temperature": 0.2, "symmetric": symmetric}
-    objective = hs.create_objective("mixup", base=base, kind="positive", mix=0.3, normalize=True, variant="released")
-    mixed = ref.mixed_with_the_next(z1, 0.3), ref.mixed_with_the_next(z2, 0.3)
-
-    def expected(a: ref.Rows, b: ref.Rows) -> float:
-        value = ref.mixcse(a, b, mixed, 0.2, extra)
-        return (value + ref.mixcse(b, a, mixed[::-1], 0.2)) / 2 if symmetric else value  # extra: of the first alone
-
-    differences = ref.finite_difference(expected, z1.numpy(), z2.numpy())
-    for context in (hs.dense(), hs.streaming(1), hs.streaming(3)):
-        a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
-        with context:
-            found = objective(a, b, negatives=extra)
-            found.backward()
-        assert found.item() == pytest.approx(expected(z1, z2), rel=1e-12)
-        for slope, difference in zip((a.grad, b.grad), differences, strict=True):
-            np.testing.assert_allclose(slope.numpy(), difference, atol=1e-7)
-
-
-def test_released_mixes_of_a_row_of_zeros_and_of_very_different_lengths() -> None:
-    z1, z2 = views(4, 3)
-    z1 = z1 * torch.tensor([[0.0], [1e-30], [1.0], [1e30]])
-    objective = hs.create_objective("mixup", kind="positive", normalize=True, variant="released")
-    mixed = ref.mixed_with_the_next(z1, 0.2), ref.mixed_with_the_next(z2, 0.2)
-    assert objective(z1, z2).item() == pytest.approx(ref.mixcse(z1, z2, mixed, 0.05), rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"kind": "negatives", "normalize": True}, "needs kind='positive' and normalize=True"),
-        ({"kind": "positive"}, "needs kind='positive' and normalize=True"),
-        ({"kind": "positive", "normalize": True, "base": "ntxent"}, "which ntxent is not"),
-        ({"kind": "positive", "normalize": True, "base": "supcon"}, "which supcon is not"),
-        ({"kind": "positive", "normalize": True, "base": "hyperbolic"}, "is not"),
-    ],
-)
-def test_released_mixes_need_what_the_code_has(how: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        hs.create_objective("mixup", variant="released", **how)
 
 
 # ---------------------------------------------------------------------------------------------------------

@@ -124,10 +124,10 @@ def test_on_a_circle_near_points_have_the_gradient_of_their_angles(
     assert (found - turning).norm() < 5e-4 * turning.norm()
 
 
-@pytest.mark.parametrize("variant", ["paper", "printed"])
+@pytest.mark.parametrize("name", ["mmhs", "printed/mmhs"])
 @pytest.mark.parametrize("stage", ["+gd", "+r"])
-def test_mmhs_of_repeated_rows_is_that_of_float64_in_blocks_of_any_size(stage: str, variant: str) -> None:
-    objective = hs.create_objective("mmhs", stage=stage, variant=variant)
+def test_mmhs_of_repeated_rows_is_that_of_float64_in_blocks_of_any_size(stage: str, name: str) -> None:
+    objective = hs.create_objective(name, stage=stage)
     rows = torch.randn(64, 16, generator=torch.Generator().manual_seed(0)).repeat(3, 1)
     other = rows + 0.05 * torch.randn(rows.shape, generator=torch.Generator().manual_seed(1))
     expected = objective(rows.double(), other.double()).item()

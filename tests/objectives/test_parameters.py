@@ -33,7 +33,6 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
         "weight": (),
         "stage": ("original", "+gd", "+w", "+r"),
         "views": ("both", "anchor"),
-        "variant": ("paper", "released"),
     },
     "dhel": {"temperature": (), "energy": ("anchor", "both", "symmetric")},
     "kcl": {

@@ -180,7 +180,7 @@ def released_mixcse(z1: Matrix, z2: Matrix, objective: Any) -> float:
 
 PEERS: dict[tuple[str, str], Peer] = {
     ("simcse", "infonce"): simcse,
-    ("mixcse", "mixup"): released_mixcse,
+    ("mixcse", "released/mixcse"): released_mixcse,
     ("simclr", "ntxent"): ntxent,  # as the paper writes it; the authors' code: see below
     ("lightly", "ntxent"): ntxent,
     ("lightly", "dcl"): lightly_dcl,
@@ -192,6 +192,7 @@ PEERS: dict[tuple[str, str], Peer] = {
     ("open_clip", "siglip"): siglip,
     ("dhel-kcl", "dhel"): released_dhel,
     ("dhel-kcl", "kcl"): released_kcl,
+    ("dhel-kcl", "released/kcl"): released_kcl,
 }
 
 
@@ -253,11 +254,11 @@ def test_lightly_does_not_differentiate_the_weights_of_dclw() -> None:
 RELEASED: list[tuple[str, str, dict[str, Any]]] = [
     ("dhel_both", "dhel", {}),
     ("dhel_anchor", "dhel", {"energy": "anchor"}),
-    ("kcl_gaussian", "kcl", {}),
-    ("kcl_log", "kcl", {"kernel": "log"}),
-    ("kcl_imq", "kcl", {"kernel": "imq"}),
-    ("kcl_riesz_s-1", "kcl", {"kernel": "riesz", "s": -1.0}),
-    ("kcl_gaussian_riesz_s1", "kcl", {"kernel": "gaussian_riesz", "s": 1.0}),
+    ("kcl_gaussian", "released/kcl", {}),
+    ("kcl_log", "released/kcl", {"kernel": "log"}),
+    ("kcl_imq", "released/kcl", {"kernel": "imq"}),
+    ("kcl_riesz_s-1", "released/kcl", {"kernel": "riesz", "s": -1.0}),
+    ("kcl_gaussian_riesz_s1", "released/kcl", {"kernel": "gaussian_riesz", "s": 1.0}),
 ]
 
 
@@ -271,12 +272,11 @@ def test_golden_values_of_the_released_dhel_and_kcl(row: str, name: str, params:
 def test_the_paper_s_log_kernel_is_half_the_released_one_at_half_the_gamma() -> None:
     """The code's alignment is -log(1+tq) while its energy keeps the half."""
     z1, z2 = (torch.as_tensor(z) for z in golden_views())
-    paper = {"kernel": "log", "gamma": 8.0, "variant": "paper"}
-    value = hs.create_objective("kcl", preset="dhel-kcl", **paper)(z1, z2).item()
+    value = hs.create_objective("kcl", preset="dhel-kcl", kernel="log", gamma=8.0)(z1, z2).item()
     assert 2 * value == pytest.approx(GOLDEN_RELEASED["kcl_log"], abs=1e-9)
 
 
 def test_the_released_riesz_alignment_with_positive_s_is_refused() -> None:
     """GOLDEN_RELEASED has a value for it, but at a perfectly aligned pair it is minus infinity."""
     with pytest.raises(ValueError, match="gaussian_riesz"):
-        hs.create_objective("kcl", preset="dhel-kcl", kernel="riesz", s=1.0)
+        hs.create_objective("released/kcl", preset="dhel-kcl", kernel="riesz", s=1.0)

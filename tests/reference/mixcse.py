@@ -15,8 +15,8 @@ def mixed_with_the_next(z: Rows, mix: float) -> Matrix:
     return unit_rows(mixes)
 
 
-def mixcse(z1: Rows, z2: Rows, mixed: tuple[Matrix, Matrix], tau: float, extra: Rows | None = None) -> float:
-    """Cross-entropy of picking z2_i among: cosines of z1_i with all z2 (and further negatives), with all mixes of z2
+def mixcse(z1: Rows, z2: Rows, mixed: tuple[Matrix, Matrix], tau: float) -> float:
+    """Cross-entropy of picking z2_i among: cosines of z1_i with all z2, with all mixes of z2
     but for a 0 at the one that is mostly z2_i, and of z1_i's mix with all z2 but for a 0 at the next row.
 
     ``mixed``: the mixes of z1 and of z2, which carry no gradient.
@@ -24,7 +24,7 @@ def mixcse(z1: Rows, z2: Rows, mixed: tuple[Matrix, Matrix], tau: float, extra: 
     x, y, size = unit_rows(z1), unit_rows(z2), len(z1)
     losses = []
     for i in range(size):
-        cosines = [dot(x[i], key) for key in [*y, *(unit_rows(extra) if extra is not None else [])]]
+        cosines = [dot(x[i], key) for key in y]
         cosines += [0.0 if (j + 1) % size == i else dot(x[i], mixed[1][j]) for j in range(size)]
         cosines += [0.0 if j == (i + 1) % size else dot(mixed[0][i], y[j]) for j in range(size)]
         losses.append(logsumexp([cosine / tau for cosine in cosines]) - cosines[i] / tau)

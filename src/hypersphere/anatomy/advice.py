@@ -13,7 +13,7 @@ from torch import Tensor
 from hypersphere.geometry import angle, chord, normalize
 from hypersphere.names import did_you_mean
 from hypersphere.objectives import list_objectives
-from hypersphere.objectives.registry import objective_class
+from hypersphere.objectives.registry import is_registered, objective_class
 
 # Objectives whose positive competes with a log-sum-exp of negatives: of the other view, or of both; and on what.
 _SOFTMAX: dict[str, tuple[str, str]] = {
@@ -164,7 +164,7 @@ def advise(
 
 
 def _check(objective: str, z1: Tensor, z2: Tensor, quantile: float, batch_size: int | None) -> None:
-    if objective not in list_objectives():
+    if not is_registered(objective):
         given = [name for name, reason in list_advice().items() if not reason]
         hint = did_you_mean(objective, given) or f"; there is advice for {', '.join(given)}"
         raise ValueError(f"there is no objective {objective!r}{hint}")

@@ -20,7 +20,7 @@ from hypersphere.cli.dissection import as_json as to_json
 from hypersphere.cli.own import Imports, import_files, need_objective
 from hypersphere.cli.views import SIZE, Views, find_views
 from hypersphere.names import did_you_mean
-from hypersphere.objectives import Objective, create_objective, within
+from hypersphere.objectives import CLOA, Objective, create_objective, within
 from hypersphere.objectives.registry import objective_class
 
 
@@ -169,14 +169,14 @@ def _check(names: list[str], settings: dict[str, list[Any]]) -> None:
 
 def _objective(name: str, settings: dict[str, Any], views: Views) -> Objective:
     own = {key: value for key, value in settings.items() if key in objective_class(name).settings()}
-    if name == "cloa":
+    if issubclass(objective_class(name), CLOA):
         classes = 1 if views.labels is None else max(1, int(views.labels.max()) + 1)
         own = {"num_classes": classes, "dim": views.z1.shape[1], **own}
     try:
         found = create_objective(name, **own)
     except (TypeError, ValueError) as error:
         refuse(f"{str(error).splitlines()[0].rstrip('.')}.")
-    if views.labels is None and any(each.name == "cloa" for each in within(found)):
+    if views.labels is None and any(isinstance(each, CLOA) for each in within(found)):
         refuse(
             "cloa pulls labelled rows to its anchors and is its base without them: put an array 'labels' beside z1 "
             "and z2 (whole numbers from 0, -1 where unknown), or dissect the base."
@@ -188,4 +188,4 @@ def _labels(objective: Objective, views: Views) -> Tensor | None:
     """The batch's labels, for objectives that look at them; every instance a class of its own if there are none."""
     if any(getattr(each, "labelled", False) for each in within(objective)):
         return torch.arange(len(views.z1)) if views.labels is None else views.labels
-    return views.labels if any(each.name == "cloa" for each in within(objective)) else None
+    return views.labels if any(isinstance(each, CLOA) for each in within(objective)) else None

@@ -17,6 +17,7 @@ from hypersphere.cli.answers import console, put
 from hypersphere.cli.description import Description, Parameter, describe
 from hypersphere.cli.own import Imports, import_files, matching, need_objective
 from hypersphere.objectives import files, list_objectives
+from hypersphere.objectives.registry import is_registered
 
 
 def objectives(
@@ -34,7 +35,7 @@ def objectives(
     About one: its formula, settings, paper and relations.
     """
     import_files(imports)
-    if name is None or (name not in list_objectives() and not files.split(name)):
+    if name is None or not (is_registered(name) or files.split(name)):
         found = [describe(each) for each in (list_objectives() if name is None else matching(name))]
         if as_json:
             typer.echo(json.dumps([asdict(each) for each in found], indent=1, default=str))

@@ -11,7 +11,7 @@ import typer
 from hypersphere.cli.answers import refuse
 from hypersphere.names import nearest_names
 from hypersphere.objectives import files, list_objectives
-from hypersphere.objectives.registry import import_file, objective_class
+from hypersphere.objectives.registry import import_file, is_registered, objective_class
 
 Imports = Annotated[
     list[Path] | None,
@@ -37,7 +37,7 @@ def need_objective(name: str) -> None:
             objective_class(name)
         except ValueError as error:
             refuse(f"{error}.")
-    elif name not in list_objectives():
+    elif not is_registered(name):
         refuse(f"there is no objective {name!r}{_hint(name)}")
 
 
@@ -52,7 +52,7 @@ def matching(pattern: str) -> list[str]:
 def _hint(name: str) -> str:
     if name.endswith(".py"):
         return f"; one in a file is written {name}:NAME."
-    near = nearest_names(name.strip("*?"), list_objectives())
+    near = nearest_names(name.strip("*?"), list_objectives("*/*") if "/" in name else list_objectives())
     if not near:
         return "; 'hypersphere objectives' lists those there are."
     *others, last = near[:1] if near[0] == name.lower() else near

@@ -1,5 +1,6 @@
 """Objectives: one short file per family."""
 
+from hypersphere.objectives import released
 from hypersphere.objectives.alignment_uniformity import AlignUniform
 from hypersphere.objectives.anchors import CLOA
 from hypersphere.objectives.base import FeatureObjective, Objective, PairwiseObjective, within
@@ -63,5 +64,6 @@ __all__ = [
     "list_presets",
     "number",
     "register",
+    "released",
     "within",
 ]

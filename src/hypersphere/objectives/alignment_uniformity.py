@@ -19,7 +19,6 @@ class AlignUniform(LogSumObjective):
 
     L = (1-λ) mean_i ‖h_i-h'_i‖^α + λ log mean_{pairs} e^{-t‖·‖²}, λ = ``weight``.
     pairs "same": (h_i, h_j) in each view, the two averaged (Wang and Isola); "cross": (h_i, h'_j), i≠j (Nie).
-    variant "released" adds 2t to the logarithm, as the code of Nie et al. does (with pairs "same").
 
     Source: Wang & Isola 2020; Nie et al. 2023, Eq. 2 to 4.
     Use it to steer the two by hand, or its parts as a metric (α = 2, t = 2). It has no gradient dissipation: it
@@ -38,7 +37,6 @@ class AlignUniform(LogSumObjective):
     t: float = number(default=2.0, above=0, tune=(0.5, 8.0))
     weight: float = number(default=0.5, at_least=0, at_most=1, tune=(0.1, 0.9))
     pairs: str = choice("same", "cross", default="same")
-    variant: str = choice("paper", "released", default="paper")
 
     @property
     def negatives(self) -> str:
@@ -64,6 +62,5 @@ class AlignUniform(LogSumObjective):
 
     def combine(self, statistics: Statistics) -> Statistics:
         alignment = (1 - self.weight) * statistics["distance"].mean()
-        shift = 0.0 if self.variant == "released" else 2 * self.t
-        uniformity = self.weight * energy_of_all(statistics["potential"], statistics["pairs"], shift)
+        uniformity = self.weight * energy_of_all(statistics["potential"], statistics["pairs"], 2 * self.t)
         return {"loss": alignment + uniformity, "alignment": alignment, "uniformity": uniformity}

@@ -58,8 +58,7 @@ class CLOA(Objective):
     L = L_base + weight · mean over labelled rows and both views of (1 - cos(z, c_y)); c_1 … c_k are orthonormal,
     fixed by the seed. Labels of -1 are unlabelled and take part in the base only.
     reduction "sum" is the paper's, Eq. 1 + 2: it adds up the labelled rows of both views, and the anchors of the base,
-    unless the base is a module or a mapping with a reduction of its own;
-    variant "released" leaves out the 1, as the authors' code does: the same gradient.
+    unless the base is a module or a mapping with a reduction of its own.
 
     Source: Li & Pimentel-Alarcón 2024, Eq. 1 and 2 (there sums, on ``ntxent``; the mean is that of the authors' code).
     Use it when some labels are known and the base collapses at a large learning rate: at a collapsed point the
@@ -84,7 +83,6 @@ class CLOA(Objective):
     dim: int = number(at_least=1, whole=True)
     weight: float = number(default=1.0, at_least=0, tune=(0.1, 10.0))
     seed: int = number(default=0, at_least=0, whole=True)
-    variant: str = choice("paper", "released", default="paper")
 
     def build(self) -> None:
         if self.num_classes > self.dim:
@@ -111,7 +109,6 @@ class CLOA(Objective):
 
     def follow(self) -> None:
         self.regression.gather = self.gather
-        self.regression.offset = 0.0 if self.variant == "released" else 1.0
         if isinstance(self.base, Objective):
             self.base.gather = self.gather
             if self._reduces_base and "reduction" in self._given:

@@ -37,7 +37,7 @@ else:
         return lambda cls: cls
 
 
-SHOWN_IF_CHANGED = ("variant", "extra_negatives", "reduction", "gather", "learnable")
+SHOWN_IF_CHANGED = ("extra_negatives", "reduction", "gather", "learnable")
 
 
 def _declare(cls: type) -> None:

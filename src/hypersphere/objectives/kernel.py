@@ -21,8 +21,7 @@ class KCL(LogSumObjective):
 
     L = -mean_i K(h_i, h'_i) + γ mean_{i≠j} K(h_i, h_j), with q = ‖·‖²: gaussian e^{-tq}; log -½ log(1+tq);
     imq c/sqrt(c²+q); riesz sign(s) q^{-s/2}, s < 0; gaussian_riesz: Riesz energy with Gaussian alignment.
-    views "both" adds the same with the views exchanged (alignment counts twice), as the authors' code does; variant
-    "released" has its logarithmic kernel: -log(1+tq) in the alignment, half of that in the energy.
+    views "both" adds the same with the views exchanged (alignment counts twice), as the authors' code does.
     Riesz with s > 0 has an infinite alignment at coincident points and is refused; as an energy its distances are
     clamped at 1e-6.
 
@@ -45,7 +44,6 @@ class KCL(LogSumObjective):
     s: float = number(default=1.0)
     gamma: float = number(default=16.0, at_least=0, tune=(1.0, 64.0))
     views: str = choice("anchor", "both", default="anchor")
-    variant: str = choice("paper", "released", default="paper")
 
     def check(self) -> None:
         if self.kernel == "riesz" and self.s >= 0:
@@ -74,8 +72,6 @@ class KCL(LogSumObjective):
 
     def _of_potential(self, positive: Tensor, potential: Tensor) -> Statistics:
         closeness = self._kernel("gaussian" if self.kernel == "gaussian_riesz" else self.kernel, positive)
-        if self.kernel == "log" and self.variant == "released":
-            closeness = 2 * closeness
         alignment, energy = -closeness, self.gamma * potential
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 

@@ -17,11 +17,16 @@ from hypersphere.objectives.settings import Setting, anything, choice, flag, num
 
 
 @dataclass(frozen=True)
-class Lens:
-    """A pairwise objective as the engine sees it, with more columns than it knows of."""
+class MixedNegatives:
+    """A pairwise objective as the engine sees it, with one more column in every matrix it reads.
+
+    The column stands for a mixed instance: the same two instances are mixed in each matrix, in that matrix's view.
+    """
 
     inner: PairwiseObjective
     mix: float
+    kind: str
+    normalize: bool
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)  # all else is the objective's own
@@ -33,17 +38,6 @@ class Lens:
 
     def log_sums(self) -> None:
         return None  # a mixed column is an anchor's own
-
-
-@dataclass(frozen=True)
-class MixedNegatives(Lens):
-    """One more column in every matrix the objective reads.
-
-    The column stands for a mixed instance: the same two instances are mixed in each matrix, in that matrix's view.
-    """
-
-    kind: str
-    normalize: bool
 
     def prepare(self, x: Tensor, y: Tensor) -> Any:
         keys = {"cross": (y,), "same": (x,), "other": (y,), "both": (y, x)}
@@ -96,35 +90,6 @@ class MixedNegatives(Lens):
         return (weighed(seen, rows) * mixed).sum(dim=1, keepdim=True)
 
 
-@dataclass(frozen=True)
-class MixCSE(Lens):
-    """The columns of MixCSE's code: every instance is mixed with the next one, in either view, f(x) and f(y); an anchor
-    x_i meets all f(y)_j and, as f(x)_i, all y_j. The one pair of either kind that shares an instance by 1-λ counts as
-    similarity 0."""
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return ("cross", "fixed_keys", "fixed_rows")
-
-    def fixed(self, rows: Tensor, inverse: Tensor) -> Tensor:
-        """λ z_i + (1-λ) z_{i+1} of raw rows, scaled to length 1."""
-        inverse = torch.where(inverse > 0, inverse, 1.0)  # a row of zeros
-        following = inverse.roll(-1, 0)
-        larger = torch.maximum(inverse, following)
-        mixed = self.mix * (following / larger) * rows + (1 - self.mix) * (inverse / larger) * rows.roll(-1, 0)
-        return self.inner.scaled(mixed)
-
-    def block(self, anchors: Anchors) -> Statistics:
-        size, columns = anchors.negatives[1].shape[1], anchors.mask.shape[1]
-        wider = torch.cat(anchors.negatives, dim=1)
-        lines = torch.arange(len(wider), device=wider.device)
-        # f(y)_{i-1} is made of y_i, and f(x)_i of x_{i+1}, by 1-λ.
-        wider[lines, columns + (anchors.places - 1) % size] = 0
-        wider[lines, columns + size + (anchors.places + 1) % size] = 0
-        mask = pad(anchors.mask, (0, 2 * size), value=size > 1)  # one instance has no next one to be mixed with
-        return self.inner.block(replace(anchors, negatives=(wider,), mask=mask))
-
-
 @register("mixup")
 class Mixup(Objective):
     """Any objective that has negatives, with one more for each anchor, mixed from two other vectors.
@@ -136,14 +101,11 @@ class Mixup(Objective):
     ``normalize`` scales the mix to length 1 (in hyperbolic space: back onto the hyperboloid). Mixed vectors carry no
     gradient. A base that reads several similarity matrices sees the same two instances mixed in each of them.
 
-    variant "released" (kind positive, normalised, on a base that reads cross similarities) is MixCSE's code: an anchor
-    x_i meets the mixes of all instances, f(y)_j, and all y_j meet its own mix f(x)_i; raw rows are mixed; where a mix
-    has 1-λ of the positive its similarity is set to 0 instead of left out, which adds e^0 to a denominator.
-
     Source: Nie et al. 2023, Appendix E (both types); MixCSE (Zhang et al. 2022) for kind positive, normalised.
     Use it when negatives are too easy. Un-normalised, a mix of negatives is never harder than the hardest of them.
     Relations: the base is a name, a mapping {"name": …, parameters…}, or an objective; around ``cloa`` or
     ``hyperbolic`` it mixes for the objectives inside. ``barlow`` and ``vicreg`` have no negatives.
+    ``released/mixcse`` is MixCSE as its code has it.
 
     >>> Mixup(base="infonce", kind="positive")
     Mixup(base=InfoNCE(temperature=0.05, symmetric=False), kind='positive', mix=0.2, normalize=False)
@@ -158,11 +120,6 @@ class Mixup(Objective):
     kind: str = choice("negatives", "positive", default="negatives")
     mix: float = number(default=0.2, at_least=0, at_most=1, tune=(0.05, 0.5))
     normalize: bool = flag(default=False)
-    variant: str = choice("paper", "released", default="paper")
-
-    def check(self) -> None:
-        if self.variant == "released" and (self.kind, self.normalize) != ("positive", True):
-            raise ValueError("mixup's variant 'released' is MixCSE's code: it needs kind='positive' and normalize=True")
 
     def build(self) -> None:
         base = as_objective(self.base, "mixup's base", gather=self.gather, **self.passed_on())
@@ -194,14 +151,8 @@ class Mixup(Objective):
         """The width that a ``cloa`` inside is made for; other bases have none."""
         return int(self.base.dim)
 
-    def lens(self, part: PairwiseObjective) -> Lens:
-        if self.variant == "paper":
-            return MixedNegatives(part, self.mix, self.kind, self.normalize)
-        if part.reads != ("cross",) or part.labelled or part.rows is not None:
-            raise ValueError(
-                f"mixup's variant 'released' is for a base of cosines between the two views, which {part.name} is not"
-            )
-        return MixCSE(part, self.mix)
+    def lens(self, part: PairwiseObjective) -> MixedNegatives:
+        return MixedNegatives(part, self.mix, self.kind, self.normalize)
 
     def evaluate(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Anchors, Statistics, count, weighted_sum
+from hypersphere.engine import Statistics, count, weighted_sum
 from hypersphere.geometry.near import detached
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.components import DISSIPATIONS, RATIOS, WEIGHTS, Component
@@ -29,10 +28,6 @@ class Paradigm(PairwiseObjective):
     dissipation: none, margin, softmax, euclidean, angle; weight: softmax, hardest, uniform, power, euclidean, angle;
     ratio: constant, euclidean, angle, arccon.
 
-    variant "released" is the baseline of the authors' code: the views take turns and add, keys carry no gradient but
-    the positive term moves both its vectors in either turn, so that a ratio of r acts as 2r; each turn is divided by N
-    and by the number of anchors whose gate is open (none: 0, where the code has NaN).
-
     Source: Li et al. 2024, Eq. 4 and 5; the defaults are their baseline (margin .3, softmax .05, ratio 1).
     Use it to compose a loss of your own, or to change one component of a known one.
     Relations: dissipation softmax, weight softmax scaled, ratio 1 rebuild ``infonce``; margin, hardest, 1 ``mpt``;
@@ -51,42 +46,11 @@ class Paradigm(PairwiseObjective):
     weight: Any = anything(default="softmax")
     ratio: Any = anything(default="constant")
     negatives: str = choice("cross", "same", default="cross")  # type: ignore[misc]
-    variant: str = choice("paper", "released", default="paper")
-    turns_add = True
-
-    @property
-    def released(self) -> bool:
-        return self.variant == "released"
-
-    @property
-    def anchors(self) -> str:
-        return "both" if self.released else "first"
-
-    @property
-    def one_sided(self) -> bool:
-        return self.released
-
-    @property
-    def positives_move(self) -> bool:
-        return True
-
-    @property
-    def only_similarities(self) -> bool:
-        return not self.released
-
-    @property
-    def coupled(self) -> bool:
-        return self.released
 
     def check(self) -> None:
         self.dissipation = _component(self.dissipation, DISSIPATIONS, "dissipation")
         self.weight = _component(self.weight, WEIGHTS, "weight")
         self.ratio = _component(self.ratio, RATIOS, "ratio")
-
-    def block(self, anchors: Anchors) -> Statistics:
-        if self.released:  # with both vectors of the positive attached
-            anchors = replace(anchors, positive=(anchors.rows * anchors.others).sum(dim=1))
-        return super().block(anchors)
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
         known, exists = (detached(positive), detached(negatives), mask), count(mask) > 0
@@ -98,13 +62,7 @@ class Paradigm(PairwiseObjective):
             total, along = weight.sum(dim=1), weighted_sum(weight, negatives)
         alignment = -gate * ratio * torch.where(exists, total, 0) * positive
         energy = gate * torch.where(exists, along, 0)
-        found = {"loss": alignment + energy, "alignment": alignment, "energy": energy}
-        return {**found, "gate": gate} if self.released else found
-
-    def combine(self, statistics: Statistics) -> Statistics:
-        """Over the open gates, in the released variant alone."""
-        active = (statistics["gate"] != 0).sum().clamp_min(1)
-        return {name: value / active for name, value in statistics.items() if name != "gate"}
+        return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 
 
 def _component(given: Any, known: dict[str, type[Component]], what: str) -> Any:

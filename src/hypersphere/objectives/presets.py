@@ -13,15 +13,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     # means instead, so it prints twice this value.
     "simclr": {"ntxent": {"temperature": 0.5}},
     # MixCSE's code, with the share of the positive of its paper.
-    "mixcse": {
-        "mixup": {
-            "base": {"name": "infonce", "temperature": 0.05},
-            "kind": "positive",
-            "mix": 0.2,
-            "normalize": True,
-            "variant": "released",
-        }
-    },
+    "mixcse": {"released/mixcse": {"temperature": 0.05, "mix": 0.2}},
     # From 1.5.21 on; earlier versions of its DCL added two separate log-sum-exps.
     "lightly": {
         "ntxent": {"temperature": 0.5},
@@ -40,7 +32,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     # The authors' classes: product of both views' energies; both views' kernels added.
     "dhel-kcl": {
         "dhel": {"temperature": 0.3, "energy": "both"},
-        "kcl": {"kernel": "gaussian", "t": 2.0, "gamma": 16.0, "views": "both", "variant": "released"},
+        "kcl": {"kernel": "gaussian", "t": 2.0, "gamma": 16.0, "views": "both"},
+        "released/kcl": {"kernel": "gaussian", "t": 2.0, "gamma": 16.0, "views": "both"},
     },
 }
 

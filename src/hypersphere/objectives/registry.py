@@ -39,15 +39,28 @@ def list_objectives(pattern: str | None = None) -> list[str]:
     """Names of all registered objectives, or of those that fit a pattern: with ``*``, ``?`` or ``[…]`` as in a shell,
     otherwise a part of the name. No name fits: an empty list.
 
+    Names with a slash are listed only for a pattern with one: "released/*" (what the authors' code computes) and
+    "printed/*" (misprints, taken literally).
+
     >>> "infonce" in list_objectives()
     True
-    >>> list_objectives("*nce"), list_objectives("vic")
-    (['infonce'], ['mvicreg', 'vicreg'])
+    >>> list_objectives("*nce*"), list_objectives("vic"), list_objectives("nothing*")
+    (['infonce'], ['mvicreg', 'vicreg'], [])
+    >>> list_objectives("printed/*")
+    ['printed/mbarlow', 'printed/mmhe', 'printed/mmhs', 'printed/triplet']
     """
-    if pattern is None:
-        return sorted(_REGISTRY)
+    pattern = "*" if pattern is None else pattern
     whole = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
-    return sorted(name for name in _REGISTRY if fnmatchcase(name, whole))
+    return sorted(name for name in _REGISTRY if fnmatchcase(name, whole) and ("/" not in name or "/" in pattern))
+
+
+def is_registered(name: str) -> bool:
+    """Whether an objective goes by this name.
+
+    >>> is_registered("met"), is_registered("released/met"), is_registered("me")
+    (True, True, False)
+    """
+    return name in _REGISTRY
 
 
 def objective_class(name: str) -> type[Objective]:
@@ -63,7 +76,7 @@ def objective_class(name: str) -> type[Objective]:
         if name in PRESETS:
             example = next(iter(PRESETS[name]))
             raise ValueError(f"{name!r} is a preset: say create_objective({example!r}, preset={name!r})")
-        hint = did_you_mean(name, _REGISTRY)
+        hint = did_you_mean(name, _REGISTRY if "/" in name else list_objectives())
         raise ValueError(f"there is no objective {name!r}{hint} (there are {', '.join(list_objectives())})")
     return _REGISTRY[name]
 

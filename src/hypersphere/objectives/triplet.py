@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import pi
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
@@ -12,7 +12,7 @@ from hypersphere.geometry import angle, chord
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.hinge import hinge
 from hypersphere.objectives.registry import register
-from hypersphere.objectives.settings import Number, anything, choice, number
+from hypersphere.objectives.settings import Number, anything, number
 
 
 def dot_distance(cos: Tensor) -> Tensor:
@@ -30,7 +30,6 @@ class Triplet(PairwiseObjective):
 
     L_i = max(0, d(h_i, h'_i) - min_{j≠i} d(h_i, h'_j) + m), mean over anchors. distance: "dot" (1 - cos),
     "euclidean", "angle", or a function of the cosine; the margin defaults to .23, .45, .15π, a function needs one.
-    variant "printed" has max for min, the farthest negative, as Li et al. 2024 print it.
 
     Source: Nie et al. 2023, Appendix C.6 (the generic form).
     Use it to try a distance of your own; the named ones are ``mpt``, ``met`` and ``mat``.
@@ -47,7 +46,6 @@ class Triplet(PairwiseObjective):
     source = "Nie et al. 2023, C.6"
     distance: Any = anything(default="euclidean")
     margin: Any = anything(default=None)
-    variant: str = choice("paper", "printed", default="paper")
 
     def check(self) -> None:
         if isinstance(self.distance, str) and self.distance in DISTANCES:
@@ -64,46 +62,24 @@ class Triplet(PairwiseObjective):
         self.margin = Number(usual, at_least=0).clean(usual if self.margin is None else self.margin, "triplet's margin")
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        nearest = self.variant == "paper"
         if callable(self.distance):
-            found = (masked_min if nearest else masked_max)(self.distance(negatives), mask)
+            found = masked_min(self.distance(negatives), mask)
             return hinge(self.distance(positive), self.margin - found, count(mask))
         distance = DISTANCES[self.distance][0]
-        found = (masked_max if nearest else masked_min)(negatives, mask)
-        return hinge(distance(positive), self.margin - distance(found), count(mask))
+        return hinge(distance(positive), self.margin - distance(masked_max(negatives, mask)), count(mask))
 
 
 class NearestTriplet(PairwiseObjective):
-    """A triplet with a distance that falls as the cosine rises, so that the hardest cosine is all it needs.
-
-    variant "released" is the code of Nie et al.: rows of the second view are the anchors (it takes the maximum over
-    the wrong axis), and where it blanks the diagonal with a cosine of 0 the hardest cosine is at least that.
-    """
-
-    blanked: ClassVar[bool] = True  # whether the released code has a cosine of 0 on the diagonal
+    """A triplet with a distance that falls as the cosine rises, so that the hardest cosine is all it needs."""
 
     def distance(self, cos: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} must define distance")
 
     margin: float = number(default=0.0, at_least=0)
-    variant: str = choice("paper", "released", default="paper")
-
-    def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
-    ) -> Statistics:
-        views = (z1, z2) if self.variant == "paper" else (z2, z1)
-        # By name, so that whatever shows this objective in another light (mixup) may be ``self``.
-        return PairwiseObjective.evaluate(self, *views, labels, negatives, parts)
-
-    @property
-    def only_similarities(self) -> bool:
-        return self.variant == "paper"  # else of exchanged views
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        hardest = masked_max(negatives, mask)
-        if self.variant == "released" and self.blanked:
-            hardest = hardest.clamp_min(0)
-        return hinge(self.distance(positive), self.margin - self.distance(hardest), count(mask))
+        hardest = self.distance(masked_max(negatives, mask))
+        return hinge(self.distance(positive), self.margin - hardest, count(mask))
 
 
 @register("mpt")
@@ -111,7 +87,6 @@ class MPT(NearestTriplet):
     """Triplet on the dot product with the hardest negative.
 
     L_i = max(0, m - s_ii + max_{j≠i} s_ij), mean over anchors.
-    variant "released" is the authors' code: max(0, m - s_ii + max(0, max_{j≠i} s_ji)), the second view as anchors.
 
     Source: Nie et al. 2023, Eq. 13; best margin .23 for BERT-base, grid .20 to .35.
     Use it as the simplest loss with gradient dissipation: an anchor whose margin holds gets no gradient at all.
@@ -135,7 +110,6 @@ class MET(NearestTriplet):
     """Triplet on the Euclidean distance with the nearest negative.
 
     L_i = max(0, ‖h_i-h'_i‖ - min_{j≠i} ‖h_i-h'_j‖ + m), mean over anchors.
-    variant "released" is the authors' code: min_{j≠i} ‖h_j-h'_i‖, the second view as anchors.
 
     Source: Nie et al. 2023, section 4.2, Eq. 14, its gradient in Eq. 21; best margins .40 to .50.
     Use it where a contrastive loss overfits; its ratio d_neg/d_pos > 1 pulls positives harder than ``mpt``.
@@ -148,7 +122,6 @@ class MET(NearestTriplet):
     """
 
     source = "Nie et al. 2023, Eq. 14"
-    blanked = False  # a distance of 2 there, which is never the smallest
     margin: float = number(default=0.45, at_least=0, tune=(0.05, 1.2))
 
     def distance(self, cos: Tensor) -> Tensor:
@@ -160,7 +133,6 @@ class MAT(NearestTriplet):
     """Triplet on the angle with the nearest negative.
 
     L_i = max(0, θ_ii' - min_{j≠i} θ_ij' + m), mean over anchors.
-    variant "released" is the authors' code: min(π/2, min_{j≠i} θ_ji'), the second view as anchors.
 
     Source: Nie et al. 2023, section 4.2, Eq. 15, its gradient in Eq. 22; margins of .10π to .20π.
     Use it for a gradient of constant length: both parts have norm 1 while the anchor is active.

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from hypersphere.objectives import FeatureObjective, Objective
 from hypersphere.objectives.functions import FunctionObjective
+from hypersphere.objectives.released import WholeObjective
 
 
 def views(size: int, dim: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -64,7 +65,8 @@ def require_one_number(value: Tensor) -> Tensor:
 
 def takes_negatives(objective: Any) -> bool:
     """Whether extra negatives mean anything to it."""
-    while isinstance(objective, Objective) and not isinstance(objective, (FeatureObjective, FunctionObjective)):
+    without = FeatureObjective, FunctionObjective, WholeObjective
+    while isinstance(objective, Objective) and not isinstance(objective, without):
         if not hasattr(objective, "base"):
             return True
         objective = objective.base

@@ -14,7 +14,7 @@ from hypersphere.anatomy import dissect
 from hypersphere.anatomy.anatomy import DISSIPATED
 from hypersphere.diagnostics.measures import chordal
 from hypersphere.geometry import angle, unit
-from hypersphere.objectives.base import FeatureObjective
+from hypersphere.objectives import CLOA, FeatureObjective
 
 LEMMA_STEP = 0.1  # the step λ for which Lemma 1 is checked
 ANATOMY = ("dissipation", "with_gradient", "hardest_weight", "ratio", "lemma1")
@@ -111,8 +111,8 @@ class Anchors:
         cls, objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor | None, reasons: dict[str, str]
     ) -> Anchors | None:
         """None, and a reason, if the objective cannot be taken apart."""
-        if getattr(objective, "name", "") == "cloa":
-            objective = getattr(objective, "base", objective)
+        if isinstance(objective, CLOA):
+            objective = objective.base
             reasons["anatomy"] = (
                 "of the base: the pull towards the anchors of the classes is not a matter of similarities"
             )

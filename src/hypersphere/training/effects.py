@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypersphere.objectives.base import Objective, within
+from hypersphere.objectives import CLOA, Objective, within
 
 if TYPE_CHECKING:
     from hypersphere.training.recipe import Recipe
@@ -31,7 +31,7 @@ class Use(NamedTuple):
 
 def reads_labels(objective: Objective) -> bool:
     """Whether the objective, or one that it is wrapped around, reads labels."""
-    return any(getattr(each, "labelled", False) or getattr(each, "name", "") == "cloa" for each in within(objective))
+    return any(getattr(each, "labelled", False) or isinstance(each, CLOA) for each in within(objective))
 
 
 def _scored(recipe: Recipe) -> bool:

@@ -12,7 +12,7 @@ from hypersphere.objectives import Objective
 _NEUTRAL = {"reduction", "gather", "learnable"}
 _TOLD = {
     "dcl": {"negatives"},
-    "align_uniform": {"pairs", "variant"},
+    "align_uniform": {"pairs"},
     **{name: {"distance"} for name in ("mpt", "met", "mat")},
     **{name: {"views"} for name in ("mhe", "mmhe", "mmhs", "mbarlow", "mvicreg")},
 }
@@ -22,7 +22,7 @@ _WANTED = {"barlow": {"normalization": "unit"}}
 def form_settings(objective: Objective) -> dict[str, Any]:
     """What ``closed_form(objective.name)`` is called with to be this objective's.
 
-    ValueError where it has none, or is set to a variant that has none.
+    ValueError where it has none, or none with its settings.
 
     >>> from hypersphere import create_objective
     >>> form_settings(create_objective("met", margin=0.4))
@@ -32,7 +32,7 @@ def form_settings(objective: Objective) -> dict[str, Any]:
     if name == "paradigm":
         return _baseline(objective)
     taken = set(inspect.signature(closed_form(name)).parameters)
-    ignored = _NEUTRAL | _TOLD.get(name, set()) | _idle(objective)
+    ignored = _NEUTRAL | _TOLD.get(name, set())
     for key, setting in objective.settings().items():
         value, usual = getattr(objective, key), _WANTED.get(name, {}).get(key, setting.default)
         if key not in taken and key not in ignored and value != usual:
@@ -40,17 +40,8 @@ def form_settings(objective: Objective) -> dict[str, Any]:
     return {key: _plain(getattr(objective, key)) for key in objective.settings() if key in taken}
 
 
-def _idle(objective: Any) -> set[str]:
-    """Settings that say nothing beside the others: kcl's variant is one of its logarithmic kernel."""
-    return {"variant"} if objective.name == "kcl" and objective.kernel != "log" else set()
-
-
 def _baseline(objective: Any) -> dict[str, Any]:
     """Li's baseline, whatever its numbers; another combination of components is what its components are."""
-    if objective.variant != "paper":  # in which a ratio of r acts as 2r, and anchors share what they are divided by
-        raise ValueError(
-            f"there is no closed form for paradigm with variant = {objective.variant!r}, only with 'paper'"
-        )
     gate, weight, ratio = objective.dissipation, objective.weight, objective.ratio
     kinds = tuple(getattr(each, "name", None) for each in (gate, weight, ratio))
     if kinds != ("margin", "softmax", "constant") or weight.scaled or objective.negatives != "cross":

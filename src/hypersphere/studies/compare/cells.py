@@ -19,6 +19,11 @@ from hypersphere.training.recipe import Recipe
 
 Stage = Literal["untrained", "tuning", "test", "grid"]
 UNTRAINED = "untrained"
+# Records are kept by ids that were made when these objectives had one setting more.
+HAD_A_VARIANT = (
+    *("align_uniform", "cloa", "kcl", "mat", "mbarlow", "met", "mixup", "mmhe", "mmhs", "mpt", "mvicreg", "paradigm"),
+    "triplet",
+)
 
 
 @dataclass(frozen=True)
@@ -159,11 +164,18 @@ class Plan:
 def cell_id(recipe: Recipe, source: str = "") -> str:
     """The hash of everything that decides what a run gives; ``source``: of an objective that is in no file."""
     tree = recipe.model_dump(exclude_defaults=True, exclude={"output", "about", "loggers"})  # a new key changes no id
-    tree["objective"] = resolved(recipe)["objective"]
+    tree["objective"] = _as_recorded(resolved(recipe)["objective"])
     tree["files"] = [*sorted(fingerprints(recipe.objective).values()), source]  # of an objective of one's own
     if recipe.steps == 0:
         del tree["objective"], tree["files"]  # an encoder as it was given is the same for all of them
     return digest(tree)
+
+
+def _as_recorded(objective: dict[str, Any]) -> dict[str, Any]:
+    """An objective's settings, and those of its base, as they enter an id."""
+    known = {key: _as_recorded(value) if key == "base" and isinstance(value, dict) else value
+             for key, value in objective.items()}  # fmt: skip
+    return known | {"variant": "paper"} if objective["name"] in HAD_A_VARIANT else known
 
 
 def evenly_spread(place: int, dimensions: int) -> list[float]:

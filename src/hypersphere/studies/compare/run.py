@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.documents import expand, read_json
-from hypersphere.objectives import Objective, list_objectives, register
-from hypersphere.objectives.registry import objective_class
+from hypersphere.objectives import Objective, register
+from hypersphere.objectives.registry import is_registered, objective_class
 from hypersphere.report import write_whole
 from hypersphere.studies.compare import process
 from hypersphere.studies.compare.cells import Cell, Plan
@@ -151,7 +151,7 @@ def _named(cls: type) -> type[Objective]:
     """A class of one's own that goes by a name."""
     if not issubclass(cls, Objective):
         raise ValueError(f"{cls.__name__} is not an objective: derive it from hypersphere.PairwiseObjective")
-    if cls.name not in list_objectives() or objective_class(cls.name) is not cls:
+    if not is_registered(cls.name) or objective_class(cls.name) is not cls:
         register(cls.__name__)(cls)
     return cls
 

@@ -104,7 +104,7 @@ def _compared(row: Row, z1: Tensor, z2: Tensor) -> list[dict[str, Any]]:
 def _separation_as_printed(z1: Tensor, z2: Tensor) -> dict[str, Any]:
     """The ratio of mMHS if its pull is over the largest distance, as Eq. 15 has it, beside the table's r."""
     ratio = 1.75
-    found = dissect(create_objective("mmhs", views="anchor", variant="printed", ratio=ratio), z1, z2)
+    found = dissect(create_objective("printed/mmhs", views="anchor", ratio=ratio), z1, z2)
     return compare("mMHS (Eq. 15)", "R", "$r$", found.ratio, torch.where(found.moving, ratio, math.nan))
 
 

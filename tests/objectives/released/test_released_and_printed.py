@@ -1,4 +1,4 @@
-"""Where an author's code or a paper's print differs from the mathematics: the named option against plain loops."""
+"""Where an author's code or a paper's print differs from the mathematics: under its own name, against plain loops."""
 
 from __future__ import annotations
 
@@ -55,20 +55,17 @@ def released_triplet(name: str, z1: ref.Rows, z2: ref.Rows, margin: float) -> fl
 @pytest.mark.parametrize("name", ["mpt", "met", "mat"])
 @pytest.mark.parametrize("margin", [0.2, 1.5])
 def test_released_triplets_look_along_columns_with_a_blanked_diagonal(name: str, margin: float) -> None:
-    found = value(name, variant="released", margin=margin)
+    found = value(f"released/{name}", margin=margin)
     assert found == pytest.approx(released_triplet(name, *BATCH, margin), rel=1e-9)
     assert found != pytest.approx(value(name, margin=margin), rel=1e-3)
-    assert_gradient_of(
-        lambda a, b: released_triplet(name, a, b, margin), gradients(name, variant="released", margin=margin)
-    )
+    assert_gradient_of(lambda a, b: released_triplet(name, a, b, margin), gradients(f"released/{name}", margin=margin))
 
 
 @pytest.mark.parametrize("name", ["mpt", "mat"])
 def test_the_released_floor_matters_where_all_negatives_are_beyond_a_right_angle(name: str) -> None:
     simplex = hs.geometry.simplex(5, 4)
     released, paper = (
-        hs.create_objective(name, variant=variant, margin=2.5)(simplex, simplex).item()
-        for variant in ("released", "paper")
+        hs.create_objective(each, margin=2.5)(simplex, simplex).item() for each in (f"released/{name}", name)
     )
     gap = 0.25 if name == "mpt" else math.acos(-0.25) - math.pi / 2
     assert released - paper == pytest.approx(gap, rel=1e-9)
@@ -84,7 +81,7 @@ def test_the_printed_triplet_takes_the_farthest_negative(distance: str) -> None:
         far = max(of(ref.dot(h[i], g[j])) for j in range(len(g)) if j != i)
         expected.append(max(0.0, of(ref.dot(h[i], g[i])) - far + 2.5))
     given: Any = (lambda cos: -(cos**3)) if distance == "function" else distance
-    found = value("triplet", distance=given, margin=2.5, variant="printed")
+    found = value("printed/triplet", distance=given, margin=2.5)
     assert found == pytest.approx(ref.mean(expected), rel=1e-9)
 
 
@@ -109,9 +106,9 @@ def test_released_uniformity_has_two_t_more_and_the_same_gradient() -> None:
         potentials.append(math.log(ref.mean([math.exp(-6.0 * q) for q in pairs])))
     alignment = ref.mean([ref.squared_distance(ref.dot(a, b)) for a, b in zip(h, g, strict=True)])
     expected = 0.7 * alignment + 0.3 * (12.0 + ref.mean(potentials))
-    assert value("align_uniform", variant="released", **params) == pytest.approx(expected, rel=1e-9)
+    assert value("released/align_uniform", **params) == pytest.approx(expected, rel=1e-9)
     for one, two in zip(
-        gradients("align_uniform", variant="released", **params), gradients("align_uniform", **params), strict=True
+        gradients("released/align_uniform", **params), gradients("align_uniform", **params), strict=True
     ):
         np.testing.assert_allclose(one, two, atol=1e-13)
 
@@ -125,8 +122,16 @@ def test_the_released_log_kernel_aligns_without_the_half() -> None:
     alignment = ref.mean([math.log1p(2 * ref.squared_distance(ref.dot(a, b))) for a, b in zip(h, g, strict=True)])
     pairs = [ref.squared_distance(ref.dot(h[i], h[j])) for i in range(len(h)) for j in range(i)]
     energy = -0.5 * ref.mean([math.log1p(2 * q) for q in pairs])
-    found = value("kcl", kernel="log", variant="released")
+    found = value("released/kcl", kernel="log")
     assert found == pytest.approx(alignment + 16 * energy, rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "imq", "gaussian_riesz"])
+def test_every_other_released_kernel_is_that_of_the_paper(kernel: str) -> None:
+    params = {"kernel": kernel, "gamma": 3.0}
+    assert value("released/kcl", **params) == value("kcl", **params)
+    for one, two in zip(gradients("released/kcl", **params), gradients("kcl", **params), strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -157,38 +162,41 @@ def released_baseline(
 
 
 @pytest.mark.parametrize("margin", [0.3, 3.0])
-@pytest.mark.parametrize("context", [hs.dense, lambda: hs.streaming(3)], ids=["dense", "streaming"])
-def test_the_released_baseline_equals_plain_loops(margin: float, context: Any) -> None:
+def test_the_released_baseline_equals_plain_loops(margin: float) -> None:
     params = {
         "dissipation": {"name": "margin", "margin": margin},
         "ratio": {"name": "constant", "value": 1.25},
-        "variant": "released",
     }
     expected, slopes = released_baseline(*BATCH, margin, 1.25)
-    with context():
-        assert value("paradigm", **params) == pytest.approx(expected, rel=1e-11)
-        for slope, closed in zip(gradients("paradigm", **params), slopes, strict=True):
-            np.testing.assert_allclose(slope, closed, atol=1e-12)
+    assert value("released/paradigm", **params) == pytest.approx(expected, rel=1e-11)
+    for slope, closed in zip(gradients("released/paradigm", **params), slopes, strict=True):
+        np.testing.assert_allclose(slope, closed, atol=1e-12)
 
 
 def test_the_released_baseline_pulls_twice_as_hard_as_its_ratio_says() -> None:
     ungated: dict[str, Any] = {"dissipation": "none"}
 
-    def pull(**params: Any) -> np.ndarray:
+    def pull(name: str) -> np.ndarray:
         with_ratio, without = (
-            gradients("paradigm", ratio={"name": "constant", "value": r}, **ungated, **params)[0] for r in (1.0, 0.0)
+            gradients(name, ratio={"name": "constant", "value": r}, **ungated)[0] for r in (1.0, 0.0)
         )
         return np.linalg.norm(with_ratio - without, axis=1)
 
-    np.testing.assert_allclose(7 * pull(variant="released"), 2 * pull(), rtol=1e-9)  # 7: the number of active anchors
+    np.testing.assert_allclose(7 * pull("released/paradigm"), 2 * pull("paradigm"), rtol=1e-9)  # 7: all are active
 
 
 def test_the_released_baseline_without_an_open_gate_is_zero() -> None:
     x = torch.eye(4, requires_grad=True)
-    loss = hs.create_objective("paradigm", variant="released")(x, x)
+    loss = hs.create_objective("released/paradigm")(x, x)
     loss.backward()
     assert loss.item() == 0
     assert (x.grad == 0).all()
+
+
+def test_the_anchors_of_the_released_baseline_are_coupled() -> None:
+    """Each is divided by how many are active, so there is no list of losses."""
+    with pytest.raises(ValueError, match="released/paradigm has no reduction 'none', only 'mean' or 'sum'"):
+        hs.create_objective("released/paradigm", reduction="none")
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -233,7 +241,7 @@ def test_the_printed_forms_have_the_gradient_of_the_misprint(name: str, stage: s
     ]
     assert 0 < sum(ref.gate(h, g, [], 0.3)) < len(h)
     params = {"stage": stage, "ratio": 1.5, "weight": 30.0}
-    for slope, closed in zip(gradients(name, variant="printed", **params), expected, strict=True):
+    for slope, closed in zip(gradients(f"printed/{name}", **params), expected, strict=True):
         np.testing.assert_allclose(slope, closed, atol=1e-10)
     corrected = gradients(name, **params)
     assert max(np.abs(a - b).max() for a, b in zip(corrected, expected, strict=True)) > 1e-2
@@ -245,8 +253,8 @@ def test_the_printed_forms_have_the_gradient_of_the_misprint(name: str, stage: s
 
 @pytest.mark.parametrize("labels", [[0, 1, 0, -1, 1, 0, -1], [-1] * 7])
 def test_cloa_as_a_sum_and_without_its_constant(labels: Sequence[int]) -> None:
-    def pull(**params: Any) -> Tensor:
-        objective = hs.create_objective("cloa", num_classes=2, dim=4, weight=0.5, **params)
+    def pull(name: str, **params: Any) -> Tensor:
+        objective = hs.create_objective(name, num_classes=2, dim=4, weight=0.5, **params)
         return objective.terms(*BATCH, torch.tensor(labels))["anchors"]
 
     anchors = ref.to_rows(hs.create_objective("cloa", num_classes=2, dim=4).anchors.double())
@@ -256,9 +264,9 @@ def test_cloa_as_a_sum_and_without_its_constant(labels: Sequence[int]) -> None:
         for row, label in zip(ref.unit_rows(z), labels, strict=True)
         if label >= 0
     ]
-    assert pull(reduction="sum").item() == pytest.approx(0.5 * math.fsum(1 - c for c in cosines), abs=1e-6)
+    assert pull("cloa", reduction="sum").item() == pytest.approx(0.5 * math.fsum(1 - c for c in cosines), abs=1e-6)
     expected = -0.5 * ref.mean(cosines) if cosines else 0.0
-    assert pull(variant="released").item() == pytest.approx(expected, abs=1e-6)
+    assert pull("released/cloa").item() == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_sum_of_cloa_reaches_an_objective_that_exists() -> None:

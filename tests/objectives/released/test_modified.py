@@ -75,7 +75,7 @@ def test_the_released_gradient_moves_both_vectors_of_a_positive(name: str) -> No
     gates = released_gates(ref.unit_rows(z1), "+r", 0.3) + released_gates(ref.unit_rows(z2), "+r", 0.3)
     assert 0 < sum(gates) < 16
     for margin in (0.3, 3.0):
-        objective = hs.create_objective(name, variant="released", ratio=1.5, margin=margin)
+        objective = hs.create_objective(f"released/{name}", ratio=1.5, margin=margin)
         expected = released_gradient(name, z1, z2, "+r", margin, 1.5, MODIFIED[name])
         for slope, closed in zip(gradients(objective, z1, z2), expected, strict=True):
             np.testing.assert_allclose(slope.numpy(), closed, atol=1e-11)
@@ -87,7 +87,7 @@ def test_the_released_energy_has_its_own_gate_weights_and_neighbours_at_every_st
     if name == "mmhs" and stage == "+w":
         stage = "+r"  # there is no +w
     z1, z2 = views(8, 5)
-    objective = hs.create_objective(name, variant="released", stage=stage, margin=0.3, weight=MODIFIED[name])
+    objective = hs.create_objective(f"released/{name}", stage=stage, margin=0.3, weight=MODIFIED[name])
     expected = released_gradient(name, z1, z2, stage, 0.3, 0.0, MODIFIED[name])
     for slope, closed in zip(gradients(objective, z1, z2, part="energy"), expected, strict=True):
         np.testing.assert_allclose(slope.numpy(), closed, atol=1e-11)
@@ -98,8 +98,8 @@ def test_the_released_gate_stops_other_vectors_than_the_papers(name: str) -> Non
     """Within the view instead of across: some vectors are stopped by one of the two only."""
     z1, z2 = views(8, 5)
     paper, released = (
-        torch.cat(gradients(hs.create_objective(name, variant=variant, margin=0.3), z1, z2)).abs().amax(dim=1) == 0
-        for variant in ("paper", "released")
+        torch.cat(gradients(hs.create_objective(each, margin=0.3), z1, z2)).abs().amax(dim=1) == 0
+        for each in (name, f"released/{name}")
     )
     assert (released & ~paper).any()
     assert released.tolist() == [g == 0 for z in (z1, z2) for g in released_gates(ref.unit_rows(z), "+r", 0.3)]
@@ -112,7 +112,7 @@ def test_the_released_ratio_acts_as_about_twice_itself(name: str) -> None:
     def pulls(z1: Tensor, z2: Tensor, turns: str) -> Tensor:
         """Length of what the ratio adds to the gradient in the first view."""
         with_ratio, without = (
-            gradients(hs.create_objective(name, variant="released", margin=3.0, ratio=r, views=turns), z1, z2)[0]
+            gradients(hs.create_objective(f"released/{name}", margin=3.0, ratio=r, views=turns), z1, z2)[0]
             for r in (1.5, 0.0)
         )
         return (with_ratio - without).norm(dim=1)
@@ -132,9 +132,9 @@ def test_the_released_ratio_acts_as_about_twice_itself(name: str) -> None:
 def test_released_positives_are_those_of_the_paper_before_the_ratio_is_fixed(name: str) -> None:
     """The authors' code pulls with 2/N in all, as the paper does, until +r (mmhe: +w) makes the pull mutual."""
     pulls = []
-    for variant in ("paper", "released"):
+    for each in (name, f"released/{name}"):
         z1, z2 = (z.requires_grad_() for z in views(8, 5))
-        parts = hs.create_objective(name, stage="original", variant=variant).terms(z1, z2)
+        parts = hs.create_objective(each, stage="original").terms(z1, z2)
         pulls.append(torch.autograd.grad(parts["alignment"], [z1, z2]))
     for paper, released in zip(*pulls, strict=True):
         torch.testing.assert_close(released, paper, rtol=1e-10, atol=1e-12)

@@ -1,0 +1,58 @@
+"""Objectives that keep the whole similarity matrices, as their authors' code does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine import Statistics, evaluate_whole
+from hypersphere.geometry import unit, widened
+from hypersphere.objectives.base import Objective
+
+
+class WholeObjective(Objective):
+    """One or two turns over whole matrices, in plain PyTorch: exact on several processes too, but not in blocks.
+
+    It takes no further negatives, and ``mixup`` cannot wrap it.
+    """
+
+    reductions: ClassVar[tuple[str, ...]] = ("mean", "sum")
+
+    def turn(self, x: Tensor, y: Tensor) -> Statistics:
+        """Numbers (N,) of the anchors x from the unit rows of both views (N, D)."""
+        raise TypeError(f"{type(self).__name__} must define turn")
+
+    @property
+    def both_views(self) -> bool:
+        """Whether each view takes its turn as the anchors, and the two add."""
+        return True
+
+    def rows(self, z: Tensor) -> Tensor:
+        return widened(z)
+
+    def features(self, z1: Tensor, z2: Tensor) -> Statistics:
+        """Scalars from both raw views (N, D)."""
+        x, y = unit(z1), unit(z2)
+        turns = [self.turn(x, y), self.turn(y, x)] if self.both_views else [self.turn(x, y)]
+        return {name: torch.stack([self.reduced(turn[name]) for turn in turns]).sum() for name in turns[0]}
+
+    def reduced(self, value: Tensor) -> Tensor:
+        return value.sum() if self.reduction == "sum" else value.mean()
+
+    def seen_through(self, lens: Callable[..., Any]) -> Any:
+        raise ValueError(f"{self.name} is its authors' code as it stands: it takes no mixed negatives")
+
+    def evaluate(
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+    ) -> Statistics:
+        if negatives is not None:
+            raise ValueError(f"{self.name} is its authors' code as it stands: it takes no further negatives")
+        return evaluate_whole(self, z1, z2, parts)
+
+
+def other_instances(rows: Tensor) -> Tensor:
+    """True at the pairs of different instances: (N, D) -> (N, N)."""
+    return ~torch.eye(len(rows), dtype=torch.bool, device=rows.device)
