@@ -7,10 +7,11 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import dataclass_transform
 
 from hypersphere.engine import Anchors, Read, Statistics, evaluate, evaluate_whole
 from hypersphere.engine.compiling import uncompiled
@@ -28,14 +29,6 @@ from hypersphere.objectives.settings import (
     is_sharded,
     number,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
-else:
-
-    def dataclass_transform(**_: Any) -> Any:
-        return lambda cls: cls
-
 
 SHOWN_IF_CHANGED = ("extra_negatives", "reduction", "gather", "learnable")
 
