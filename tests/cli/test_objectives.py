@@ -48,7 +48,7 @@ def test_a_required_setting_and_the_components_are_shown() -> None:
     assert "margin(margin=0.3)" in runner.invoke(app, ["objectives", "paradigm"]).stdout
 
 
-@pytest.mark.parametrize("name", list_objectives())
+@pytest.mark.parametrize("name", list_objectives() + list_objectives("*/*"))
 def test_every_objective_says_what_it_is_when_to_use_it_and_where_it_comes_from(name: str) -> None:
     of = describe(name)
     assert all([of.summary, of.formula, of.use.startswith("Use it"), of.paper, of.relations])
@@ -61,7 +61,13 @@ def test_every_objective_says_what_it_is_when_to_use_it_and_where_it_comes_from(
 
 
 @pytest.mark.parametrize(
-    ("pattern", "names"), [("mh?", ["mhe", "mhs"]), ("*nce", ["infonce"]), ("vic", ["mvicreg", "vicreg"])]
+    ("pattern", "names"),
+    [
+        ("mh?", ["mhe", "mhs"]),
+        ("*nce*", ["infonce"]),
+        ("vic", ["mvicreg", "vicreg"]),
+        ("printed/mm*", ["printed/mmhe", "printed/mmhs"]),
+    ],
 )
 def test_a_pattern_or_a_part_of_the_name_chooses(pattern: str, names: list[str]) -> None:
     assert list_objectives(pattern) == names
@@ -73,6 +79,7 @@ def test_a_pattern_or_a_part_of_the_name_chooses(pattern: str, names: list[str])
 def test_a_whole_name_is_no_pattern() -> None:
     assert list_objectives("barlow") == ["barlow", "mbarlow"]
     assert runner.invoke(app, ["objectives", "barlow"]).stdout.startswith("barlow  ")
+    assert runner.invoke(app, ["objectives", "released/mpt"]).stdout.startswith("released/mpt  ")
     assert list_objectives("nothing*") == []
 
 

@@ -34,6 +34,16 @@ def test_a_contest_is_a_study_in_both_scales(name):
     assert tiny.count() <= 40 and contest.smaller and contest.minutes > 0 and contest.gpu_hours > 0
 
 
+@pytest.mark.parametrize("path", sorted((RESULTS / "studies").glob("*.json")), ids=lambda path: path.stem)
+def test_the_runs_of_a_record_are_cells_of_its_contest(path):
+    """Their ids are hashes of recipes with all settings: a setting that comes or goes must not change them."""
+    record = json.loads(path.read_text())
+    plan = Plan(contests()[record["contest"]].at(record["scale"], Path("nowhere")))
+    known = {cell.id for cell in plan.begin}
+    runs = [run["cell"] for run in record["runs"] if run["stage"] != "test"]  # whose settings were chosen
+    assert runs and set(runs) <= known
+
+
 @pytest.mark.parametrize("name", TRAINED)
 def test_an_item_can_be_written_from_runs_without_scores(name, tmp_path):
     """From contests that gave little: nothing is claimed."""
