@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+import hypersphere as hs
 from hypersphere.objectives import table
 from hypersphere.studies.benchmark import overview
 from hypersphere.training import keys
@@ -92,3 +94,15 @@ def test_a_file_without_marks_is_refused_and_kept(tmp_path: Path, capsys: pytest
     assert table.main([str(other)]) == 2
     assert "needs the marks" in capsys.readouterr().err
     assert other.read_text(encoding="utf-8") == "nothing here"
+
+
+def test_the_version_is_written_in_one_place() -> None:
+    """pyproject reads it from the package; a citation has none of its own; the changelog's newest release is it."""
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'dynamic = ["version"]' in project
+    assert re.search(r'\[tool\.hatch\.version\]\npath = "src/hypersphere/__init__\.py"', project)
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert "version" not in citation
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    released = [heading.strip("[]").split("]")[0].split()[0] for heading in headings if heading != "Unreleased"]
+    assert released[:1] in ([], [hs.__version__])

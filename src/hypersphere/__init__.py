@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hypersphere.training.recipe import Recipe
     from hypersphere.training.run import Finished
 
-__version__ = "0.1.0"
+__version__ = "0.1.0"  # the only place that names it: pyproject.toml reads it
 
 __all__ = [
     "Diagnosis",
