@@ -31,7 +31,6 @@ def test_a_module_with_weights_buffers_and_an_axis_is_checked_on_ordinary_embedd
     loss = Foreign(dim)
     before = {name: value.clone() for name, value in loss.state_dict().items()}
     hs.testing.assert_gradient_exact(loss)
-    hs.testing.assert_streams_exactly(Foreign(dim, 6))
     hs.testing.assert_survives(loss)
     assert all(torch.equal(value, before[name]) and value.dtype == torch.float32
                for name, value in loss.state_dict().items())  # fmt: skip
@@ -49,6 +48,38 @@ def test_frozen_parameters_are_left_alone(name: str) -> None:
 @pytest.mark.parametrize("base", [Foreign(width=5), {"name": "cloa", "base": "vicreg", "num_classes": 2, "dim": 5}])
 def test_a_base_that_knows_no_negatives_is_given_none(base: Any) -> None:
     hs.testing.assert_streams_exactly(hs.create_objective("cloa", num_classes=2, dim=5, base=base))
+
+
+def plain(z1: Tensor, z2: Tensor) -> Tensor:
+    return -(normalize(z1.float(), eps=1e-4) * normalize(z2.float(), eps=1e-4)).sum(1).mean()
+
+
+class Written(hs.objectives.functions.FunctionObjective):
+    """``plain`` as a name such as mine.py:plain makes it an objective."""
+
+    made_from = staticmethod(plain)
+
+
+@pytest.mark.parametrize("loss", [plain, Foreign(width=6), Written()], ids=["function", "module", "named"])
+def test_a_loss_without_blocks_is_not_said_to_stream(loss: Any) -> None:
+    with pytest.raises(ValueError, match="not one of hypersphere's objectives: it is called on whole views, so there"):
+        hs.testing.assert_streams_exactly(loss)
+
+
+def test_a_check_says_what_it_checked() -> None:
+    whole = "survives degenerate input, and is exact on 1 process. It is evaluated on whole views, so streaming was "
+    losses = {
+        "plain": plain,
+        "Written()": Written(),
+        "CLOA(": hs.create_objective("cloa", num_classes=2, dim=4, base="vicreg"),
+        "ReleasedParadigm(": hs.create_objective("released/paradigm"),
+        "Barlow(": hs.create_objective("barlow"),
+    }
+    for name, loss in losses.items():
+        said = hs.testing.check(loss, world_size=1)
+        assert said.startswith(name) and said.endswith(f"{whole}not checked.") and "streams" not in said
+    said = hs.testing.check(hs.create_objective("mpt"), world_size=1)
+    assert said == "MPT(margin=0.23) streams exactly, survives degenerate input, and is exact on 1 process."
 
 
 def test_what_goes_wrong_is_said_with_the_case() -> None:

@@ -30,12 +30,16 @@ def some_labels(size: int) -> Tensor:
 
 def call(objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor, negatives: Tensor | None) -> Tensor:
     """The loss: labels and negatives go to our own objectives, other callables get the two views."""
-    if not callable(objective):
-        raise ValueError(f"what is tried must be an objective or a function of two views, not {objective!r}")
+    require_callable(objective)
     found = objective(z1, z2, labels, negatives=negatives) if isinstance(objective, Objective) else objective(z1, z2)
     if not isinstance(found, Tensor):
         raise AssertionError(f"the objective returned {type(found).__name__} instead of a tensor")
     return found
+
+
+def require_callable(objective: object) -> None:
+    if not callable(objective):
+        raise ValueError(f"what is tried must be an objective or a function of two views, not {objective!r}")
 
 
 def parameters(objective: Any) -> list[nn.Parameter]:
@@ -63,8 +67,20 @@ def require_one_number(value: Tensor) -> Tensor:
     return value
 
 
-def takes_negatives(objective: Any) -> bool:
-    """Whether extra negatives mean anything to it."""
+def named(objective: Any) -> str:
+    """How a sentence calls it."""
+    if isinstance(objective, Objective):
+        return repr(objective)
+    return str(getattr(objective, "__name__", type(objective).__name__))
+
+
+def is_foreign(objective: Any) -> bool:
+    """Whether it is a function or a module that its author wrote without this package."""
+    return not isinstance(objective, Objective) or isinstance(objective, FunctionObjective)
+
+
+def compares_pairs(objective: Any) -> bool:
+    """Whether it, or its innermost base, is a function of pairs: it is streamed then, and takes extra negatives."""
     without = FeatureObjective, FunctionObjective, WholeObjective
     while isinstance(objective, Objective) and not isinstance(objective, without):
         if not hasattr(objective, "base"):

@@ -11,13 +11,16 @@ from torch import Tensor
 from hypersphere.engine import dense, streaming
 from hypersphere.testing.example import (
     call,
+    compares_pairs,
     dimension,
     in_type,
+    is_foreign,
+    named,
     parameters,
+    require_callable,
     require_gradient,
     require_one_number,
     some_labels,
-    takes_negatives,
     views,
 )
 
@@ -63,14 +66,22 @@ def assert_streams_exactly(
 ) -> None:
     """Value, gradients and parameters' gradients are the same for every block size as in the dense form (float64).
 
+    A function or a module that is not hypersphere's has no blocks, and is refused.
+
     >>> import hypersphere as hs
     >>> assert_streams_exactly(hs.create_objective("siglip"))
     """
+    require_callable(objective)
+    if is_foreign(objective):
+        raise ValueError(
+            f"{named(objective)} is not one of hypersphere's objectives: it is called on whole views, so there are no "
+            "blocks to compare; derive it from hs.PairwiseObjective to have it streamed"
+        )
     objective = in_type(objective, torch.float64)
     z1, z2 = (z.requires_grad_() for z in views(size, dimension(objective, dim)))
     extra = views(4, dimension(objective, dim), seed=1)[0].requires_grad_()
     labels = some_labels(size)
-    for negatives in (None, extra) if takes_negatives(objective) else (None,):
+    for negatives in (None, extra) if compares_pairs(objective) else (None,):
         inputs = [z1, z2, *([extra] if negatives is not None else []), *parameters(objective)]
         with dense():
             expected = _value_and_gradients(call(objective, z1, z2, labels, negatives), inputs)
