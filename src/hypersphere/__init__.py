@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from hypersphere import anatomy, testing
 from hypersphere.anatomy import dissect
 from hypersphere.diagnostics import Diagnosis, diagnose
-from hypersphere.engine import GradientCache, dense, streaming
+from hypersphere.engine import GradientCache
+from hypersphere.engine.evaluate import dense, streaming
 from hypersphere.objectives import (
+    HardestObjective,
     LogSumObjective,
     PairwiseObjective,
     create_objective,
@@ -29,6 +31,7 @@ __version__ = "0.1.0"  # the only place that names it: pyproject.toml reads it
 __all__ = [
     "Diagnosis",
     "GradientCache",
+    "HardestObjective",
     "LogSumObjective",
     "PairwiseObjective",
     "__version__",

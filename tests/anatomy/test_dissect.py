@@ -260,7 +260,7 @@ def test_a_wrapped_objective_knows_the_rows_of_the_anchors_class_too() -> None:
     torch.testing.assert_close(found.ratio, plain.ratio, rtol=1e-5, atol=1e-7)
     assert (found.dissipation > 0).all() and (found.dissipation < 1.2).all()
     alone = hs.dissect(hs.create_objective("cloa", base="ntxent", num_classes=3, dim=4), z1, z2, labels)
-    assert alone.coefficients.relatives is None
+    assert alone.coefficients.same_label is None
 
 
 def test_bad_questions_get_one_sentence() -> None:

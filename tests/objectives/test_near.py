@@ -13,9 +13,8 @@ from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.engine import masked_argmax, masked_max
-from hypersphere.engine.near import Negatives
 from hypersphere.geometry import angle, chord, squared_chord, unit
-from hypersphere.geometry.near import detached, vectors_of, with_vectors
+from hypersphere.geometry.near import MatrixDistances, detached, vectors_of, with_vectors
 from tests.theory import Params
 
 # On a circle all distances follow from angles, without a cosine between. Gaps of 1e-3 and nearly so on either side of
@@ -157,7 +156,7 @@ def similarities() -> tuple[Tensor, Tensor, Tensor]:
     x = unit(on_circle(angles(0)))
     squared = (x.double().unsqueeze(1) - x.double()).square().sum(dim=2)
     own = (torch.arange(24).unsqueeze(1), torch.arange(24).unsqueeze(1))
-    return with_vectors(x @ x.T, Negatives(x, (x,), lambda: own)), ~torch.eye(24, dtype=torch.bool), squared
+    return with_vectors(x @ x.T, MatrixDistances(x, (x,), lambda: own)), ~torch.eye(24, dtype=torch.bool), squared
 
 
 def test_cosines_that_come_with_their_vectors_give_distances_to_all_digits() -> None:

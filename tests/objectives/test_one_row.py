@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 import hypersphere as hs
-from hypersphere.engine import batch, masked_logsumexp
+from hypersphere.engine import masked_logsumexp, validation
 from hypersphere.objectives import FeatureObjective, PairwiseObjective
 from hypersphere.testing import workers
 from tests import cases
@@ -188,7 +188,7 @@ def test_features_of_one_row_are_refused(name: str) -> None:
 
 
 def test_one_row_is_warned_of_once() -> None:
-    batch._warn_of_one_row.cache_clear()
+    validation._warn_of_one_row.cache_clear()
     with pytest.warns(UserWarning, match="a batch of one row has no negatives: a softmax or hinge loss is 0"):
         hs.create_objective("infonce")(*pair())
     with warnings.catch_warnings():
@@ -199,7 +199,7 @@ def test_one_row_is_warned_of_once() -> None:
 class Endless(PairwiseObjective):
     """DCL as one writes it down: without negatives it falls without end."""
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor:
         return masked_logsumexp(negatives, mask, 20.0) - positive
 
 

@@ -18,7 +18,7 @@ class Own(PairwiseObjective):
 
     answer: Any
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Any:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Any:
         return self.answer(positive, negatives, mask)
 
 
@@ -80,7 +80,7 @@ def test_a_mistake_gets_one_sentence(answer: Any, sentence: str, context: Any) -
 class Combined(PairwiseObjective):
     """Forgets its loss."""
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Any:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Any:
         return {"energy": masked_sum(negatives, mask)}
 
     def combine(self, statistics: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -106,7 +106,7 @@ class Careless(PairwiseObjective):
         super().__init__()
         self.answer = answer
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Any:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Any:
         return self.answer(positive)
 
 
@@ -125,7 +125,7 @@ def test_what_per_anchor_returns_is_checked(answer: Any, message: str) -> None:
 
 def test_a_statistic_that_is_a_view_of_the_block_is_not_overwritten() -> None:
     class First(PairwiseObjective):
-        def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> dict[str, Tensor]:
+        def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> dict[str, Tensor]:
             return {"loss": -positive, "first": negatives[:, 0]}
 
     z1, z2 = views(7, 4)

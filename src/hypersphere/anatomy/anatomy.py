@@ -112,7 +112,7 @@ class Anatomy:
         own = torch.eye(size, dtype=torch.bool, device=self.anchors.device)
         extra = own.new_zeros(size, len(self.negatives) - 2 * size)
         left_out = torch.cat([own, own, extra], dim=1)
-        related = self.coefficients.relatives
+        related = self.coefficients.same_label
         return ~(left_out if related is None else left_out | related)
 
     def lemma1(self, step: float = STEP, negative: str = "hardest") -> Tensor:

@@ -17,8 +17,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hypersphere.engine import Read, Statistics
-from hypersphere.engine.batch import Turn, assemble, positives, turns, weighed
-from hypersphere.engine.reduce import finish
+from hypersphere.engine.batch import Direction, assemble, directions
+from hypersphere.engine.objective import apply_metric, positives
+from hypersphere.engine.reductions import reduce_anchors
 from hypersphere.objectives import PairwiseObjective
 
 Views = tuple[Tensor, ...]  # both views (N, D) and, if there are any, extra negatives (M, D)
@@ -37,7 +38,7 @@ class Coefficients:
     """Slopes of a loss in the similarities of the N anchors h_i of the first view.
 
     positive: (N,) of h_i·h'_i; cross: (N, N) of h_i·h'_j; same: (N, N) of h_i·h_j, with zero diagonals;
-    extra: (N, M) of h_i·n_j; relatives: (N, 2N + M) True at rows of other instances that are positives too, by their
+    extra: (N, M) of h_i·n_j; same_label: (N, 2N + M) True at rows of other instances that are positives too, by their
     label; None: there are none.
     """
 
@@ -45,7 +46,7 @@ class Coefficients:
     cross: Tensor
     same: Tensor
     extra: Tensor
-    relatives: Tensor | None = None
+    same_label: Tensor | None = None
 
     @property
     def columns(self) -> Tensor:
@@ -55,12 +56,12 @@ class Coefficients:
     @property
     def negative(self) -> Tensor:
         """``columns`` of negatives, 0 elsewhere."""
-        return self.columns if self.relatives is None else self.columns.masked_fill(self.relatives, 0)
+        return self.columns if self.same_label is None else self.columns.masked_fill(self.same_label, 0)
 
     @property
     def relative(self) -> Tensor:
         """``columns`` of positives of other instances, 0 elsewhere."""
-        return torch.zeros_like(self.columns) if self.relatives is None else self.columns * self.relatives
+        return torch.zeros_like(self.columns) if self.same_label is None else self.columns * self.same_label
 
     @property
     def pull(self) -> Tensor:
@@ -84,7 +85,7 @@ class Coefficients:
         )
 
 
-def relatives_of(labels: Tensor, more: int) -> Tensor:
+def same_label_of(labels: Tensor, more: int) -> Tensor:
     """(N, 2N + M) True at rows of other instances that share the anchor's label."""
     same = (labels.unsqueeze(1) == labels) & (labels >= 0)
     same.fill_diagonal_(False)
@@ -110,79 +111,87 @@ def of_objective(
     """
     if objective.labelled and labels is None:
         labels = torch.full((len(h),), -1, device=h.device)
-    relatives = (
-        relatives_of(labels, 0 if extra is None else len(extra)) if objective.labelled and labels is not None else None
+    same_label = (
+        same_label_of(labels, 0 if extra is None else len(extra)) if objective.labelled and labels is not None else None
     )
     batch, _ = assemble(objective, h, other, labels, extra)
     found: list[Statistics] = []
-    leaves: list[tuple[Turn, Tensor, list[Tensor]]] = []
+    leaves: list[tuple[Direction, Tensor, list[Tensor]]] = []
     with torch.enable_grad():
-        for turn in turns(objective, batch):
-            statistics, positive, matrices = _with_leaves(objective, turn, away)
+        for direction in directions(objective, batch):
+            statistics, positive, matrices = _with_leaves(objective, direction, away)
             found.append(statistics)
-            leaves.append((turn, positive, matrices))
+            leaves.append((direction, positive, matrices))
         total = _total(objective, found, scope)
     flat = [leaf for _, positive, matrices in leaves for leaf in (positive, *matrices)]
     slopes = iter(torch.autograd.grad(total, flat, allow_unused=True))
     size, more = batch.size, len(batch.rows[2])
     square = h.new_zeros(size, size)
-    result = Coefficients(h.new_zeros(size), square, square.clone(), h.new_zeros(size, more), relatives)
-    for turn, positive, matrices in leaves:
+    result = Coefficients(h.new_zeros(size), square, square.clone(), h.new_zeros(size, more), same_label)
+    for direction, positive, matrices in leaves:
         own = next(slopes)
         by_read = [next(slopes) for _ in matrices]
-        if turn.anchor == 0 or (scope == "batch" and not objective.one_sided):
+        if direction.anchor == 0 or (scope == "batch" and not objective.one_sided):
             result.positive.add_(torch.zeros_like(positive) if own is None else own)
         for read, slope in zip(objective.reads, by_read, strict=True):
             if slope is not None:
-                _place(result, turn, read, slope, scope, objective.one_sided, roles)
+                _place(result, direction, read, slope, scope, objective.one_sided, roles)
     for matrix in (result.cross, result.same):
         matrix.fill_diagonal_(0)
     return result
 
 
 def _with_leaves(
-    objective: PairwiseObjective, turn: Turn, away: float | None
+    objective: PairwiseObjective, direction: Direction, away: float | None
 ) -> tuple[Statistics, Tensor, list[Tensor]]:
     """The objective's statistics on similarities that are leaves of their own."""
-    rows = turn.batch.rows
-    x, y = rows[turn.anchor].detach(), rows[turn.other].detach()
+    rows = direction.batch.rows
+    x, y = rows[direction.anchor].detach(), rows[direction.other].detach()
     matrices = []
     for read in objective.reads:
-        row, columns = turn.sources(read)
-        matrix = (weighed(objective, rows[row]) @ torch.cat([rows[c] for c in columns]).T).detach()
+        row, columns = direction.sources(read)
+        matrix = (apply_metric(objective, rows[row]) @ torch.cat([rows[c] for c in columns]).T).detach()
         if away is not None and objective.labelled:
-            matrix[turn.relatives(torch.arange(turn.batch.size, device=x.device), matrix.shape[1])] = away
+            matrix[direction.same_label(torch.arange(direction.batch.size, device=x.device), matrix.shape[1])] = away
         matrices.append(matrix.requires_grad_())
     positive = positives(objective, x, y)
     positive = (positive if away is None else torch.full_like(positive, away)).requires_grad_()
-    seen = turn.anchors(objective, slice(0, turn.batch.size), x, y, matrices, objective.prepare(x, y), positive)
+    seen = direction.anchors(
+        objective, slice(0, direction.batch.size), x, y, positive, matrices, objective.prepare(x, y)
+    )
     return objective.block(seen), positive, matrices
 
 
 def _total(objective: PairwiseObjective, found: list[Statistics], scope: str) -> Tensor:
     if scope == "batch":
-        return finish(objective, found)["loss"].sum()
+        return reduce_anchors(objective, found)["loss"].sum()
     first = objective.combine(found[0]) if objective.coupled else found[0]
     return first["loss"].sum()
 
 
 def _place(
-    result: Coefficients, turn: Turn, read: Read, slope: Tensor, scope: str, one_sided: bool, roles: tuple[str, ...]
+    result: Coefficients,
+    direction: Direction,
+    read: Read,
+    slope: Tensor,
+    scope: str,
+    one_sided: bool,
+    roles: tuple[str, ...],
 ) -> None:
     """Adds a matrix's slopes to the coefficients of the first view's rows, as anchors and, in a batch, as keys."""
-    size = turn.batch.size
+    size = direction.batch.size
     cut = {"cross": ["cross"], "same": ["same"], "other": ["other"], "both": ["cross", "same"]}[read]
     parts = list(slope.split([size] * len(cut) + [slope.shape[1] - size * len(cut)], dim=1))
-    own = turn.sources(read)[0] == 0  # the rows are the first view's
+    own = direction.sources(read)[0] == 0  # the rows are the first view's
     anchors, keys = "anchor" in roles, "key" in roles and scope == "batch" and not one_sided
     for kind, part in zip([*cut, "extra"], parts, strict=True):
-        if turn.anchor == 0 and own and anchors:
+        if direction.anchor == 0 and own and anchors:
             getattr(result, kind).add_(part)
-        if turn.anchor == 0 and kind == "same" and keys:
+        if direction.anchor == 0 and kind == "same" and keys:
             result.same.add_(part.T)
-        if turn.anchor == 1 and kind == "cross" and keys:
+        if direction.anchor == 1 and kind == "cross" and keys:
             result.cross.add_(part.T)
-        if turn.anchor == 0 or scope == "anchor" or one_sided or not own:
+        if direction.anchor == 0 or scope == "anchor" or one_sided or not own:
             continue
         if kind == "extra" and anchors:  # the other view's turn, which compares this view's rows with each other
             result.extra.add_(part)
@@ -224,7 +233,7 @@ def anchor_scale(
     return alone / shared if shared else float(len(h))
 
 
-def of_callable(loss: Loss, views: Views, relatives: Tensor | None = None) -> Coefficients:
+def of_callable(loss: Loss, views: Views, same_label: Tensor | None = None) -> Coefficients:
     """Coefficients of any loss, of its sum if it is a vector, in the scope of the batch. A zero row, which would not be
     one any more, gets no private coordinate: nothing can be told of it."""
     sizes = [len(rows) for rows in views]
@@ -237,7 +246,7 @@ def of_callable(loss: Loss, views: Views, relatives: Tensor | None = None) -> Co
         cross.clone().fill_diagonal_(0),
         same.clone().fill_diagonal_(0),
         extra[0] if extra else slope[:, :0],
-        relatives,
+        same_label,
     )
 
 
@@ -257,13 +266,13 @@ def undissipated(loss: Loss, views: Views, found: Coefficients, anchors: list[in
     there, the limit at -∞, if there is one, is extrapolated from the last steps of the way.
     """
     sums = found.negative[anchors].sum(dim=1)
-    reads = _reads_positive(loss, views, found.relatives)
+    reads = _reads_positive(loss, views, found.same_label)
     dissipating = [i for i in anchors if reads[i] or not found.negative[i].any()]
     h, other, *extra = (pad(rows, (0, 1)) for rows in (_as_long(loss, views) if dissipating else views))
     for i in dissipating:
         own = torch.zeros(len(h), dtype=torch.bool, device=h.device)
-        if found.relatives is not None:
-            own |= found.relatives[i, : len(h)]
+        if found.same_label is not None:
+            own |= found.same_label[i, : len(h)]
         places = []
         for similarity in PATH:
             away = similarity * h[i]
@@ -307,7 +316,7 @@ def _negative_sum(loss: Loss, views: Views, i: int, own: Tensor) -> Tensor:
     return gradient(loss, tuple(marked))[i, -1] / EPSILON
 
 
-def _reads_positive(loss: Loss, views: Views, relatives: Tensor | None) -> Tensor:
+def _reads_positive(loss: Loss, views: Views, same_label: Tensor | None) -> Tensor:
     """(N,) False where the sum of an anchor's negative coefficients is the same for two values of its positive
     similarity, (s+1)/2 and (s-1)/2, all others being equal: each pair gets a coordinate of its own, ±1 in the other
     view."""
@@ -316,7 +325,7 @@ def _reads_positive(loss: Loss, views: Views, relatives: Tensor | None) -> Tenso
     rows = torch.cat([h, own], dim=1) / math.sqrt(2)
     more = [pad(each, (0, len(h))) for each in extra]
     near, far = (
-        of_callable(loss, (rows, torch.cat([other, sign * own], dim=1) / math.sqrt(2), *more), relatives).negative
+        of_callable(loss, (rows, torch.cat([other, sign * own], dim=1) / math.sqrt(2), *more), same_label).negative
         for sign in (1, -1)
     )
     size = near.abs().sum(dim=1) + far.abs().sum(dim=1)

@@ -20,11 +20,11 @@ from hypersphere.anatomy.coefficients import (
     gradient,
     of_callable,
     of_objective,
-    relatives_of,
+    same_label_of,
     undissipated,
     without_positives,
 )
-from hypersphere.engine.batch import check
+from hypersphere.engine.validation import check_views
 from hypersphere.geometry import normalize, tangent, unit
 from hypersphere.objectives import Objective, PairwiseObjective, within
 from hypersphere.objectives.anchors import CLOA
@@ -71,7 +71,7 @@ def dissect(
         raise ValueError(f"scope must be 'anchor' or 'batch', not {scope!r}")
     if most_anchors < 1:
         raise ValueError(f"most_anchors must be at least 1, not {most_anchors}")
-    check(z1, z2, labels, negatives)
+    check_views(z1, z2, labels, negatives)
     if len(z1) < 2:
         raise ValueError(f"dissect needs at least two rows, not {len(z1)}")
     (h, inverse_norms), (other, _) = (normalize(z.detach().double(), view) for z, view in ((z1, "z1"), (z2, "z2")))
@@ -95,9 +95,9 @@ def dissect(
         if not value.requires_grad:
             raise ValueError("the loss does not depend on its first view, so there are no anchors to dissect")
         more = 0 if extra is None else len(extra)
-        related = relatives_of(labels, more) if labels is not None and _labelled(loss) else None
+        related = same_label_of(labels, more) if labels is not None and _labelled(loss) else None
         found = _by_autograd(_callable(inner, labels), views, related)
-        if isinstance(inner, PairwiseObjective) and inner.reads and not inner.positives_move:  # it only opens gates
+        if isinstance(inner, PairwiseObjective) and inner.reads and inner.one_sided:  # it only opens gates
             whole, far = without_positives(inner, h, other, labels, extra, scope)
         else:
             whole, far = _at_the_antipode(_callable(inner, labels), views, found, most_anchors)
@@ -153,10 +153,10 @@ def _without_anchors(loss: Any) -> Any:
     return type(loss)(base=inner, **{name: getattr(loss, name) for name in loss.settings() if name not in common})
 
 
-def _by_autograd(call: Loss, views: Views, relatives: Tensor | None) -> Coefficients:
+def _by_autograd(call: Loss, views: Views, same_label: Tensor | None) -> Coefficients:
     """Coefficients of any callable."""
     try:
-        return of_callable(call, views, relatives)
+        return of_callable(call, views, same_label)
     except (RuntimeError, ValueError) as error:
         raise ValueError(
             f"the loss works on the rows as they are but not on longer ones, so it is tied to their "

@@ -1,16 +1,21 @@
 """One evaluation for all objectives: dense or in blocks, on one process or many."""
 
-from hypersphere.engine.cache import GradientCache
-from hypersphere.engine.contract import Anchors, Read, Statistics
-from hypersphere.engine.curves import LOGARITHM, SOFTPLUS, Curve, masked_sum_of
-from hypersphere.engine.evaluation import dense, evaluate, evaluate_whole, streaming
-from hypersphere.engine.extremes import masked_argmax, masked_max, masked_min
+from hypersphere.engine.evaluate import evaluate, evaluate_features
+from hypersphere.engine.gradient_cache import GradientCache
 from hypersphere.engine.mask import count
-from hypersphere.engine.masked import (
+from hypersphere.engine.objective import Anchors, Read, Statistics
+from hypersphere.engine.reductions import (
+    LOGARITHM,
+    SOFTPLUS,
+    Curve,
+    masked_argmax,
     masked_logsumexp,
+    masked_max,
     masked_mean,
+    masked_min,
     masked_softmax,
     masked_sum,
+    masked_sum_of,
     softmax_weighted_sum,
     weighted_sum,
 )
@@ -24,9 +29,8 @@ __all__ = [
     "Read",
     "Statistics",
     "count",
-    "dense",
     "evaluate",
-    "evaluate_whole",
+    "evaluate_features",
     "masked_argmax",
     "masked_logsumexp",
     "masked_max",
@@ -36,6 +40,5 @@ __all__ = [
     "masked_sum",
     "masked_sum_of",
     "softmax_weighted_sum",
-    "streaming",
     "weighted_sum",
 ]

@@ -1,6 +1,6 @@
 """Masks that know where their few exceptions are.
 
-A block's mask leaves out one or two columns of each row, and that of the anchors' relatives often holds for a few
+A block's mask leaves out one or two columns of each row, and that of equal labels often holds for a few
 columns only. To fill or read a few entries is many times as fast as to ask the mask about every entry of a block.
 """
 

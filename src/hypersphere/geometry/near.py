@@ -7,29 +7,33 @@ engine hands to an objective do, has its squared distance computed from these wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from hypersphere.geometry.modes import plain_operations
+from hypersphere.torch_internals import plain_operations
 
 NEAR = 2**-6  # below this squared distance, 2 - 2 cos has fewer than five digits in float32
 MISMATCH = 2**-8  # a correction beyond what rounding explains (also that of TF32) is none
+ROUNDING = 2**-18  # cosines of float32 that differ by more are in order
+FEW_RIVALS = 8  # up to this many for each row, distances are computed one by one
 
 Squared = Callable[[Tensor], Tensor | None]
 
 
 def with_vectors(cos: Tensor, squared: Squared) -> Tensor:
-    """The same tensor, which remembers where to ask for its squared distances; they are computed if needed. None: there
-    are none better than 2 - 2 cos."""
+    """The same tensor with a function that computes its squared distances if they are needed; the function returns None
+    if they are no better than 2 - 2 cos."""
     version = None if cos.is_inference() else cos._version
     cos._squared = (squared, version)  # type: ignore[attr-defined]
     return cos
 
 
 def vectors_of(cos: Tensor) -> Squared | None:
-    """What it was given; None: it came alone, was changed since, or none but torch's own operations will do."""
+    """The function a tensor was given; None if it has none, was changed since, or torch's own operations must do."""
     squared: Squared | None
     squared, version = getattr(cos, "_squared", (None, None))
     if squared is None or plain_operations():
@@ -70,3 +74,89 @@ def carried(cos: Tensor, exact: Tensor) -> Tensor:
     plain = 2 - 2 * cos
     known = plain.detach()
     return plain + torch.where(exact == known, 0, exact - known)
+
+
+@dataclass(frozen=True)
+class PairDistances:
+    """Squared distances of the rows of one matrix to those of another, one by one."""
+
+    x: Tensor  # (B, D)
+    y: Tensor  # (B, D)
+
+    def __call__(self, cos: Tensor) -> Tensor:
+        return corrected(cos, (self.x - self.y).square().sum(dim=1).to(cos.dtype))
+
+
+@dataclass(frozen=True)
+class MatrixDistances:
+    """Squared distances of every row to every key."""
+
+    rows: Tensor  # (B, D)
+    keys: tuple[Tensor, ...]  # (M_1, D), …, M in all
+    own: Callable[[], tuple[Tensor, Tensor]]  # the entries of each row's own instance, which are not looked at
+
+    def __call__(self, cos: Tensor) -> Tensor | None:
+        if not self.more_digits(cos) or not cos.numel():
+            return None
+        near = cos > 1 - NEAR / 2
+        near[self.own()] = False
+        lines = near.any(dim=1).nonzero().squeeze(1)
+        if not len(lines):
+            return None
+        squared = 2 - 2 * cos
+        squared[lines] = self.of_lines(cos, lines)
+        return squared
+
+    def more_digits(self, cos: Tensor) -> bool:
+        """Whether there is a type with more digits than the cosines have."""
+        return cos.dtype != torch.float64 and cos.device.type != "mps"
+
+    def of_lines(self, cos: Tensor, lines: Tensor) -> Tensor:
+        """Squared distances of some rows to all keys: (L,) -> (L, M). In float64, so that a product will do."""
+        rows = self.rows[lines].double()
+        squared = []
+        for keys in self.keys:
+            wide = keys.double()
+            lengths = rows.square().sum(dim=1, keepdim=True) + wide.square().sum(dim=1)
+            squared.append(torch.addmm(lengths, rows, wide.T, alpha=-2).to(cos.dtype))
+        return corrected(cos[lines], torch.cat(squared, dim=1))
+
+    def nearest(self, cos: Tensor, largest: Tensor, mask: Tensor | None = None) -> NearestDistances | None:
+        """The nearest keys, where ``largest`` (B,) is the largest cosine of each row; None: cosines tell them apart.
+
+        mask: the keys that count (B, M); None: all, and a cosine of -inf marks those that do not.
+        """
+        if not self.more_digits(cos):
+            return None
+        lines = (largest > 1 - NEAR / 2).nonzero().squeeze(1)
+        if not len(lines):
+            return None
+        cosines = cos[lines]
+        rivals = cosines >= (largest[lines] - ROUNDING).unsqueeze(1)
+        if mask is not None:
+            rivals &= mask[lines]
+        least, columns = self._of_rivals(cos, lines, cosines, rivals).min(dim=1, keepdim=True)
+        squared = 2 - 2 * largest
+        squared[lines] = least.squeeze(1)
+        return NearestDistances(lines, columns, squared)
+
+    def _of_rivals(self, cos: Tensor, lines: Tensor, cosines: Tensor, rivals: Tensor) -> Tensor:
+        """Squared distances of some rows (L,) to the keys that may be their nearest, inf for all others: (L, M)."""
+        line, column = rivals.nonzero(as_tuple=True)
+        if len(line) > FEW_RIVALS * len(lines):
+            return self.of_lines(cos, lines).masked_fill_(~rivals, math.inf)
+        keys = self.keys[0] if len(self.keys) == 1 else torch.cat(self.keys)
+        squared = (self.rows[lines[line]] - keys[column]).square_().sum(dim=1)
+        return torch.full_like(cosines, math.inf).index_put_((line, column), corrected(cosines[line, column], squared))
+
+
+@dataclass(frozen=True)
+class NearestDistances:
+    """Squared distances of every row to its nearest key."""
+
+    lines: Tensor  # (L,) rows so near to their nearest key that distances decide which it is
+    columns: Tensor  # (L, 1) the index of that key
+    squared: Tensor  # (B,)
+
+    def __call__(self, cos: Tensor) -> Tensor:
+        return self.squared

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.geometry.modes import plain_operations
+from hypersphere.torch_internals import plain_operations
 
 # Squares of norms inside this range neither overflow nor lose digits in float32.
 _SAFE = (1e-15, 1e15)

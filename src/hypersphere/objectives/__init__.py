@@ -7,10 +7,11 @@ from hypersphere.objectives.base import FeatureObjective, Objective, PairwiseObj
 from hypersphere.objectives.covariance import Barlow, VICReg
 from hypersphere.objectives.decoupled import DCL, DCLW, DCLPlus
 from hypersphere.objectives.energy import DHEL, MHE, MHS, Spectral
+from hypersphere.objectives.hardest import HardestObjective
 from hypersphere.objectives.hyperbolic import Hyperbolic
 from hypersphere.objectives.infonce import ArcCon, Debiased, Geodesic, InfoNCE, NTXent
 from hypersphere.objectives.kernel import KCL
-from hypersphere.objectives.log_sums import LogSumObjective
+from hypersphere.objectives.logsumexp import LogSumObjective
 from hypersphere.objectives.mixup import Mixup
 from hypersphere.objectives.modified import ModifiedBarlow, ModifiedMHE, ModifiedMHS, ModifiedVICReg
 from hypersphere.objectives.paradigm import Paradigm
@@ -39,6 +40,7 @@ __all__ = [
     "Debiased",
     "FeatureObjective",
     "Geodesic",
+    "HardestObjective",
     "Hyperbolic",
     "InfoNCE",
     "LogSumObjective",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
 
 from hypersphere.engine import Statistics
 from hypersphere.geometry import squared_chord
-from hypersphere.objectives.log_sums import LogSumObjective, energy_of_all
+from hypersphere.objectives.logsumexp import LogSumObjective, energy_of_all
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
 
@@ -47,18 +47,14 @@ class AlignUniform(LogSumObjective):
         return "both" if self.pairs == "same" else "first"
 
     @property
-    def pooled(self) -> str | None:
-        return "potential" if self.t <= 15 else None  # beyond, exponentials of two anchors may be too far apart
-
-    @property
     def scale(self) -> float:
         return 2 * self.t
 
-    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
+    def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
         # For α < 2 the power has an infinite slope at distance 0.
         square = self.alpha == 2
         distance = 2 - 2 * positive if square else squared_chord(positive).clamp_min(1e-12) ** (self.alpha / 2)
-        return {"distance": distance, "potential": sums[0], "pairs": number.to(positive)}
+        return {"distance": distance, "potential": logsumexp, "pairs": num_negatives.to(positive)}
 
     def combine(self, statistics: Statistics) -> Statistics:
         alignment = (1 - self.weight) * statistics["distance"].mean()

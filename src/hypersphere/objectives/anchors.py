@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.engine import Anchors, Statistics
-from hypersphere.engine.processes import agree_on_labels, exchange, world_size
+from hypersphere.engine.distributed import agree_on_labels, exchange, world_size
 from hypersphere.geometry import unit
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.registry import as_objective, register
@@ -124,12 +124,12 @@ class CLOA(Objective):
         return self.regression.directions
 
     def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
     ) -> Statistics:
         if world_size(self.gather) > 1:
             agree_on_labels(labels)
         if not self._foreign:
-            found: Statistics = self.base.evaluate(z1, z2, labels, negatives, parts)
+            found: Statistics = self.base.evaluate(z1, z2, labels, negatives, terms)
         elif negatives is None:
             found = {"loss": self.base(z1, z2)}
         else:
@@ -144,7 +144,7 @@ class CLOA(Objective):
         pull = self.regression(z1, z2, labels) * (
             self.weight if self.reduction == "sum" else self.weight / max(1, 2 * labelled)
         )
-        return {**found, "loss": found["loss"] + pull, "anchors": pull} if parts else {"loss": found["loss"] + pull}
+        return {**found, "loss": found["loss"] + pull, "anchors": pull} if terms else {"loss": found["loss"] + pull}
 
     def _labelled(self, labels: Tensor) -> int:
         """How many instances have a label, on all processes; an error on every one of them if a label is no class."""

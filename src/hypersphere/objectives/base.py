@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import dataclass_transform
 
-from hypersphere.engine import Anchors, Read, Statistics, evaluate, evaluate_whole
-from hypersphere.engine.compiling import uncompiled
-from hypersphere.engine.processes import agree_on_labels, raise_on_all_ranks, world_size
+from hypersphere.engine import Anchors, Read, Statistics, evaluate, evaluate_features
+from hypersphere.engine.distributed import agree_on_labels, raise_on_all_ranks, world_size
 from hypersphere.geometry import unit, widened
 from hypersphere.names import did_you_mean
 from hypersphere.objectives.settings import (
@@ -29,6 +28,7 @@ from hypersphere.objectives.settings import (
     is_sharded,
     number,
 )
+from hypersphere.torch_internals import uncompiled
 
 SHOWN_IF_CHANGED = ("extra_negatives", "reduction", "gather", "learnable")
 
@@ -59,7 +59,6 @@ class Objective(nn.Module):
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
     fewest: ClassVar[int] = 1  # so many instances a batch has at least
     raw_rows: ClassVar[Any] = False  # True: works on raw features, so huge rows may overflow
-    fixed: ClassVar[Any] = None  # what the engine makes of the rows beside themselves; see its contract
 
     reduction: str = choice("mean", "sum", "none", default="mean")
     gather: bool = flag(default=False)
@@ -152,14 +151,14 @@ class Objective(nn.Module):
     def build(self) -> None:
         """Called last; for an objective made of others."""
 
-    def seen_through(self, lens: Callable[[PairwiseObjective], Any]) -> Any:
-        """The same objective, with each of its pairwise parts as ``lens`` shows it; parameters stay shared."""
+    def map_pairwise(self, change: Callable[[PairwiseObjective], Any]) -> Any:
+        """The same objective with ``change`` applied to each of its pairwise parts; parameters stay shared."""
         seen = copy.copy(self)
         seen._modules = {}
         for name, part in self._modules.items():
             if not isinstance(part, Objective):
                 raise ValueError(f"{self.name}'s {name} is a {type(part).__name__}, whose negatives are not known")
-            seen._modules[name] = part.seen_through(lens)
+            seen._modules[name] = part.map_pairwise(change)
         return seen
 
     @uncompiled
@@ -168,7 +167,7 @@ class Objective(nn.Module):
     ) -> Tensor:
         """The loss of two views (N, D) of N instances, raw rows; ``negatives`` (M, D) are further columns."""
         with raise_on_all_ranks(self.gather, self.described):
-            return self.evaluate(z1, z2, labels, negatives, parts=False)["loss"]
+            return self.evaluate(z1, z2, labels, negatives, terms=False)["loss"]
 
     @uncompiled
     def terms(
@@ -176,10 +175,10 @@ class Objective(nn.Module):
     ) -> Statistics:
         """The loss and its named parts (alignment, energy, …), each differentiable."""
         with raise_on_all_ranks(self.gather, self.described):
-            return self.evaluate(z1, z2, labels, negatives, parts=True)
+            return self.evaluate(z1, z2, labels, negatives, terms=True)
 
     def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
     ) -> Statistics:
         raise TypeError(f"{type(self).__name__} must derive from PairwiseObjective or define evaluate")
 
@@ -218,16 +217,20 @@ def within(objective: Any) -> Iterator[Any]:
         objective = getattr(objective, "base", None)
 
 
+def like_negatives(objective: PairwiseObjective, values: tuple[Any, ...]) -> Any:
+    """One value for each matrix, in the form of ``negatives``: alone if it names one matrix, else a tuple."""
+    return values[0] if isinstance(objective.negatives, str) else values
+
+
 class PairwiseObjective(Objective):
     """An objective that is a function of similarities: say which ones, and what one anchor makes of them.
 
     negatives: "cross" (the other view of the other instances), "same" (the anchor's own view), "both", "other"
         (both from the other view), or a tuple of these; the matrices then arrive as a tuple in that order.
-    anchors: "first" (rows of z1) or "both" (the views take turns; the results are averaged, or added if
-        ``turns_add``).
+    anchors: "first" (rows of z1) or "both" (each view is the anchors once; the results are averaged, or added if
+        ``sum_directions``).
     extra_negatives: the anchors that meet the ``negatives=`` of a call: "both", or "first" (rows of z1 alone).
     one_sided: only anchors move; keys and positives carry no gradient.
-    pooled: the one statistic of the negatives, if ``combine`` needs only the logarithm of the sum of its exponentials.
     rows: a method that maps raw rows to the vectors whose inner products are read; None: unit vectors.
     labelled: ``per_anchor`` gets a fourth argument, True at the other instances of the anchor's label.
     farthest: the positive similarity that stands for no positive at all where its anatomy is measured; -1 if it is
@@ -239,11 +242,10 @@ class PairwiseObjective(Objective):
     extra_negatives: ClassVar[Any] = "both"
     one_sided: ClassVar[Any] = False
     labelled: ClassVar[Any] = False
-    pooled: ClassVar[Any] = None
-    turns_add: ClassVar[Any] = False
+    sum_directions: ClassVar[Any] = False
     farthest: ClassVar[Any] = -math.inf
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor | Statistics:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor | Statistics:
         """The loss (B,) of B anchors from their positive similarity (B,) and their columns (B, M).
 
         ``mask`` is True where a column counts as a negative; it holds nowhere in a batch of one row, where the loss
@@ -257,8 +259,8 @@ class PairwiseObjective(Objective):
         (N,) or a scalar under "loss", and parts under other names."""
         return statistics
 
-    def seen_through(self, lens: Callable[[PairwiseObjective], Any]) -> Any:
-        return lens(self) if self.reads else self
+    def map_pairwise(self, change: Callable[[PairwiseObjective], Any]) -> Any:
+        return change(self) if self.reads else self
 
     def scaled(self, vectors: Tensor) -> Tensor:
         """Sums of rows, scaled back to where rows are: to unit length."""
@@ -268,23 +270,27 @@ class PairwiseObjective(Objective):
         """Anything all anchors need to know of the whole views; arrives as ``context`` in ``block``."""
         return None
 
-    def log_sums(self) -> Any:
-        """What a ``LogSumObjective`` tells the engine; None: this is none."""
-        return None
-
     def metric(self, rows: Tensor) -> Tensor | None:
         """Weights (D,) of the coordinates in the inner product of two rows; None: all 1."""
         return None
 
     def block(self, anchors: Anchors) -> Statistics:
         """Calls ``per_anchor``; overridden only by an objective that needs more than similarities."""
-        matrices = anchors.negatives[0] if isinstance(self.negatives, str) else anchors.negatives
-        relatives = () if anchors.relatives is None else (anchors.relatives,)
-        return self.named(self.per_anchor(anchors.positive, matrices, anchors.mask, *relatives), anchors)
+        similarities, mask = like_negatives(self, anchors.negatives), like_negatives(self, anchors.masks)
+        same_label = () if anchors.same_label is None else (like_negatives(self, anchors.same_label),)
+        return self.finish_block(self.per_anchor(anchors.positive, similarities, mask, *same_label), anchors)
 
-    def named(self, found: Tensor | Statistics, anchors: Anchors) -> Statistics:
-        """What was found for these anchors, by name; a sentence if it is not one number for each of them."""
-        named = {"loss": found} if isinstance(found, Tensor) else found
+    def finish_block(self, losses: Tensor | Statistics, anchors: Anchors) -> Statistics:
+        """The statistics of a block, checked, after ``adjust``."""
+        return self.adjust(self._named(losses, anchors), anchors)
+
+    def adjust(self, statistics: Statistics, anchors: Anchors) -> Statistics:
+        """Overridden by an objective that also reads its rows or what ``prepare`` returned."""
+        return statistics
+
+    def _named(self, losses: Tensor | Statistics, anchors: Anchors) -> Statistics:
+        """The losses of these anchors by name; raises if they are not one number for each anchor."""
+        named = {"loss": losses} if isinstance(losses, Tensor) else losses
         what = f"{type(self).__name__}.per_anchor must return one number per anchor, of shape "
         what += f"{tuple(anchors.positive.shape)}"
         if not isinstance(named, Mapping):
@@ -306,8 +312,31 @@ class PairwiseObjective(Objective):
         return True
 
     @property
-    def positives_move(self) -> bool:
-        return not self.one_sided
+    def sees(self) -> Any:
+        """What the engine must compute of the negatives: "all", or a summary if the formula declares one."""
+        return "all"
+
+    @property
+    def scale(self) -> Any:
+        return None
+
+    def defines(self, summary: str) -> bool:
+        """Whether the method of a summary of negatives is the last word: nothing nearer to this very object overrides
+        how similarities are made or used."""
+        by_pairs = min(self._definition(name) for name in ("per_anchor", "block"))
+        return self._definition(summary) < by_pairs and type(self).metric is PairwiseObjective.metric
+
+    def _definition(self, name: str) -> int:
+        """How far up from this very object the first one stands that defines a name."""
+        return next(i for i, each in enumerate((self, *type(self).__mro__)) if name in vars(each))
+
+    def block_from_logsumexp(
+        self, anchors: Anchors, logsumexp: tuple[Tensor, ...], num_negatives: tuple[Tensor, ...]
+    ) -> Statistics:
+        raise TypeError(f"{type(self).__name__} is no LogSumObjective")
+
+    def block_from_hardest(self, anchors: Anchors, hardest: tuple[Tensor, ...]) -> Statistics:
+        raise TypeError(f"{type(self).__name__} is no HardestObjective")
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -325,13 +354,13 @@ class PairwiseObjective(Objective):
         return tuple(each for each in self.reductions if each != "none" or not self.coupled)
 
     def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
     ) -> Statistics:
         if self.labelled and world_size(self.gather) > 1:
             agree_on_labels(labels)
         if self.labelled and labels is None and isinstance(z1, Tensor) and z1.ndim:
             labels = z1.new_full(z1.shape[:1], -1, dtype=torch.int64)
-        return evaluate(self, z1, z2, labels, negatives, parts)
+        return evaluate(self, z1, z2, labels, negatives, terms)
 
 
 class FeatureObjective(Objective):
@@ -348,12 +377,12 @@ class FeatureObjective(Objective):
     def rows(self, z: Tensor) -> Tensor:
         return widened(z)
 
-    def seen_through(self, lens: Callable[[PairwiseObjective], Any]) -> Any:
+    def map_pairwise(self, change: Callable[[PairwiseObjective], Any]) -> Any:
         raise ValueError(f"{self.name} compares features, not pairs: it has no negatives to mix")
 
     def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
     ) -> Statistics:
         if negatives is not None:
             raise ValueError(f"{self.name} compares features, not pairs: it takes no negatives")
-        return evaluate_whole(self, z1, z2, parts)
+        return evaluate_features(self, z1, z2, terms)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hypersphere.engine import Anchors, Statistics
 from hypersphere.objectives.hinge import hinge
-from hypersphere.objectives.log_sums import LogSumObjective, energy_of
+from hypersphere.objectives.logsumexp import LogSumObjective, energy_of
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import TEMPERATURES, choice, number
 
@@ -25,8 +25,8 @@ class Decoupled(LogSumObjective):
     def anchors(self) -> str:
         return "both" if self.negatives == "both" else "first"
 
-    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        alignment, energy = -positive / self.temperature, energy_of(sums[0], number)
+    def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
+        alignment, energy = -positive / self.temperature, energy_of(logsumexp, num_negatives)
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 
 
@@ -67,8 +67,8 @@ class DCLPlus(LogSumObjective):
     source = "Nie et al. 2023, Eq. 10"
     temperature: float = number(default=0.15, above=0, learnable=True, tune=TEMPERATURES)
 
-    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        return hinge(-positive / self.temperature, sums[0], number)
+    def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
+        return hinge(-positive / self.temperature, logsumexp, num_negatives > 0)
 
 
 @register("dclw")
@@ -97,13 +97,7 @@ class DCLW(Decoupled):
         """log mean_k e^{s_kk/σ}: all that couples the anchors."""
         return torch.logsumexp((x * y).sum(dim=1) / self.sigma, dim=0) - math.log(len(x))
 
-    def block(self, anchors: Anchors) -> Statistics:
-        return self._weighed(anchors, super().block(anchors))
-
-    def answer(self, anchors: Anchors, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        return self._weighed(anchors, super().answer(anchors, sums, number))
-
-    def _weighed(self, anchors: Anchors, found: Statistics) -> Statistics:
+    def adjust(self, statistics: Statistics, anchors: Anchors) -> Statistics:
         weight = 2 - torch.exp(anchors.positive.detach() / self.sigma - anchors.context)
-        alignment = weight * found["alignment"]
-        return {"loss": alignment + found["energy"], "alignment": alignment, "energy": found["energy"]}
+        alignment, energy = weight * statistics["alignment"], statistics["energy"]
+        return {"loss": alignment + energy, "alignment": alignment, "energy": energy}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Statistics, count, masked_max, masked_mean, masked_sum
+from hypersphere.engine import Statistics, count, masked_mean, masked_sum
 from hypersphere.geometry import chord, squared_chord
 from hypersphere.objectives.base import PairwiseObjective
-from hypersphere.objectives.log_sums import LogSumObjective, energy_of, energy_of_all
+from hypersphere.objectives.hardest import HardestObjective
+from hypersphere.objectives.logsumexp import LogSumObjective, energy_of, energy_of_all
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import TEMPERATURES, Number, anything, choice, number
 
@@ -20,7 +21,7 @@ class AlignedEnergy(PairwiseObjective):
     """Alignment mean_i ‖h_i-h'_i‖² plus an energy within a view; views "both" adds the energy of the other one."""
 
     negatives = "same"
-    turns_add = True
+    sum_directions = True
     views: str = choice("anchor", "both", default="anchor")
 
     @property
@@ -58,20 +59,16 @@ class MHE(AlignedEnergy, LogSumObjective):
             self.s = Number(None, at_least=0).clean(self.s, "mhe's s")
 
     @property
-    def pooled(self) -> str | None:
-        return "potential" if self.s is None else None
-
-    @property
     def scale(self) -> float | None:
         return 2.0 if self.s is None else None
 
-    def otherwise(self, positive: Tensor, negatives: Any, mask: Tensor) -> Statistics:
+    def fallback(self, positive: Tensor, negatives: Any, mask: Any) -> Statistics:
         squared = squared_chord(negatives).clamp_min(1e-12)
         potential = masked_sum(-0.5 * squared.log() if self.s == 0 else squared ** (-self.s / 2), mask)
-        return self.of_sums(positive, [potential], count(mask))
+        return self.from_logsumexp(positive, potential, count(mask))
 
-    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        return {"distance": self.distance(positive), "potential": sums[0], "pairs": number.to(positive)}
+    def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
+        return {"distance": self.distance(positive), "potential": logsumexp, "pairs": num_negatives.to(positive)}
 
     def combine(self, statistics: Statistics) -> Statistics:
         potential, pairs = statistics["potential"], statistics["pairs"]
@@ -81,7 +78,7 @@ class MHE(AlignedEnergy, LogSumObjective):
 
 
 @register("mhs")
-class MHS(AlignedEnergy):
+class MHS(AlignedEnergy, HardestObjective):
     """Alignment and maximum hyperspherical separation.
 
     L_i = ‖h_i-h'_i‖² - ν min_{j≠i} ‖h_i-h_j‖, mean over anchors, ν = ``weight``.
@@ -98,9 +95,9 @@ class MHS(AlignedEnergy):
     source = "Li et al. 2024; Liu et al. 2021"
     weight: float = number(default=1.0, at_least=0, tune=(0.1, 10.0))
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+    def from_hardest(self, positive: Tensor, hardest: Any) -> Statistics:
         alignment = self.distance(positive)
-        energy = energy_of(-self.weight * chord(masked_max(negatives, mask)), count(mask))
+        energy = torch.where(hardest > -inf, -self.weight * chord(hardest), 0)
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 
 
@@ -125,15 +122,19 @@ class DHEL(LogSumObjective):
     energy: str = choice("anchor", "both", "symmetric", default="anchor")
 
     @property
-    def negatives(self) -> tuple[str, ...]:
-        return ("same", "other") if self.energy == "both" else ("same",)
+    def negatives(self) -> str | tuple[str, ...]:
+        return ("same", "other") if self.energy == "both" else "same"
 
     @property
     def anchors(self) -> str:
         return "both" if self.energy == "symmetric" else "first"
 
-    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        alignment, energy = -positive / self.temperature, energy_of(torch.stack(list(sums)).sum(dim=0), number)
+    def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
+        if isinstance(logsumexp, tuple):  # of either view
+            energy = torch.stack([energy_of(*each) for each in zip(logsumexp, num_negatives, strict=True)]).sum(dim=0)
+        else:
+            energy = energy_of(logsumexp, num_negatives)
+        alignment = -positive / self.temperature
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
 
 
@@ -156,6 +157,6 @@ class Spectral(PairwiseObjective):
 
     source = "HaoChen et al. 2021"
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Statistics:
         alignment, energy = -2 * positive, masked_mean(negatives**2, mask)
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}

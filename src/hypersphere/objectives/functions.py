@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from hypersphere.engine import Statistics, evaluate_whole
+from hypersphere.engine import Statistics, evaluate_features
 from hypersphere.geometry import widened
 from hypersphere.objectives.base import Objective
 from hypersphere.objectives.settings import REQUIRED, Setting, as_setting
@@ -46,15 +46,15 @@ class FunctionObjective(Objective):
             raise ValueError(f"{self.name} must return one number, a tensor without dimensions; it returned {what}")
         return {"loss": value}
 
-    def seen_through(self, lens: Callable[..., Any]) -> Any:
+    def map_pairwise(self, change: Callable[..., Any]) -> Any:
         raise ValueError(f"{self.name} is a plain function: its negatives are not known")
 
     def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
     ) -> Statistics:
         if negatives is not None:
             raise ValueError(f"{self.name} is a plain function of two views: it takes no further negatives")
-        return evaluate_whole(self, z1, z2, parts)
+        return evaluate_features(self, z1, z2, terms)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _blank, (self.made_from, self.name), self.__dict__.copy()  # its class is made here, in no module

@@ -18,7 +18,7 @@ from hypersphere.engine import (
     weighted_sum,
 )
 from hypersphere.objectives.base import PairwiseObjective
-from hypersphere.objectives.log_sums import energy_of
+from hypersphere.objectives.logsumexp import energy_of
 from hypersphere.objectives.settings import TEMPERATURES, choice, number
 
 
@@ -30,7 +30,7 @@ class ModifiedObjective(PairwiseObjective):
     """
 
     one_sided = True
-    turns_add = True
+    sum_directions = True
     reductions: ClassVar[tuple[str, ...]] = ("sum", "mean")
     stages: ClassVar[tuple[str, ...]] = ("original", "+gd", "+w", "+r")
 
@@ -71,12 +71,15 @@ class ModifiedObjective(PairwiseObjective):
     def matrix(self, anchors: Anchors, name: str) -> Tensor:
         return anchors.negatives[self.negatives.index(name)]
 
+    def mask(self, anchors: Anchors, name: str) -> Tensor:
+        return anchors.masks[self.negatives.index(name)]
+
     def gate(self, anchors: Anchors) -> Tensor:
         """1 where the anchor moves."""
         positive = anchors.positive.detach()
         if not self.gated:
             return torch.ones_like(positive)
-        hardest = masked_max(self.matrix(anchors, "cross").detach(), anchors.mask)
+        hardest = masked_max(self.matrix(anchors, "cross").detach(), self.mask(anchors, "cross"))
         return (positive - hardest < self.margin).to(positive)
 
     def block(self, anchors: Anchors) -> Statistics:
@@ -88,7 +91,7 @@ class ModifiedObjective(PairwiseObjective):
 
     def push(self, anchors: Anchors) -> Statistics:
         """Mean of x_i·x_j under the anchor's own weights, and the logarithm of its share of all weight."""
-        by, mask = self.matrix(anchors, self.weigh_by).detach(), anchors.mask
+        by, mask = self.matrix(anchors, self.weigh_by).detach(), self.mask(anchors, self.weigh_by)
         negative = weighted_sum(masked_softmax(by, mask, self.exponent), self.matrix(anchors, "same"))
         return {
             "negative": energy_of(negative, count(mask)),
@@ -120,7 +123,7 @@ class QuadraticStart(ModifiedObjective):
             return super().push(anchors)
         weights, along = self.matrix(anchors, self.weigh_by).detach(), self.matrix(anchors, "same")
         return {
-            "negative": masked_sum(weights * along, anchors.mask),
+            "negative": masked_sum(weights * along, self.mask(anchors, "same")),
             "mass": torch.zeros_like(anchors.positive),
         }
 

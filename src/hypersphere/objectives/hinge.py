@@ -8,8 +8,8 @@ from torch import Tensor
 from hypersphere.engine import Statistics
 
 
-def hinge(alignment: Tensor, energy: Tensor, number: Tensor) -> Statistics:
-    """max(0, alignment + energy), 0 for an anchor whose ``number`` of negatives is 0; the two parts where it is not."""
-    loss = torch.where(number > 0, torch.relu(alignment + energy), 0)
+def hinge(alignment: Tensor, energy: Tensor, exists: Tensor) -> Statistics:
+    """max(0, alignment + energy), 0 where no negative ``exists``, and its two parts where it is not 0."""
+    loss = torch.where(exists, torch.relu(alignment + energy), 0)
     active = loss.detach() > 0
     return {"loss": loss, "alignment": torch.where(active, alignment, 0), "energy": torch.where(active, energy, 0)}

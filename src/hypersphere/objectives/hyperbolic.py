@@ -65,7 +65,7 @@ class BallInfoNCE(PairwiseObjective):
         length: Tensor = torch.log1p(beyond + (beyond * (beyond + 2)).sqrt())
         return length / math.sqrt(self.curvature)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor:
         scale = 1 / self.temperature
         others = masked_logsumexp(-self.distance(negatives), mask, scale)
         return softplus(others + self.distance(positive) * scale, threshold=50)
@@ -130,10 +130,10 @@ class Hyperbolic(Objective):
         self.ball.curvature = self.curvature
 
     def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
     ) -> Statistics:
-        found = self.sphere.evaluate(z1, z2, labels, negatives, parts)
-        ball = self.weight * self.ball.evaluate(z1, z2, labels, negatives, parts=False)["loss"].to(found["loss"])
-        if not parts:
+        found = self.sphere.evaluate(z1, z2, labels, negatives, terms)
+        ball = self.weight * self.ball.evaluate(z1, z2, labels, negatives, terms=False)["loss"].to(found["loss"])
+        if not terms:
             return {"loss": found["loss"] + ball}
         return {"loss": found["loss"] + ball, "sphere": found["loss"], "ball": ball}

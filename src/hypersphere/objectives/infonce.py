@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import cos, inf, log1p, pi, sin
 from typing import Any
 
@@ -13,7 +12,7 @@ from torch.nn.functional import softplus
 from hypersphere.engine import Statistics, masked_logsumexp
 from hypersphere.geometry import angle, squared_chord
 from hypersphere.objectives.base import PairwiseObjective
-from hypersphere.objectives.log_sums import LogSumObjective, energy_of
+from hypersphere.objectives.logsumexp import LogSumObjective, energy_of
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import TEMPERATURES, choice, flag, number
 
@@ -34,8 +33,8 @@ class SoftmaxObjective(LogSumObjective):
 
     temperature: float = number(default=0.05, above=0, learnable=True, tune=TEMPERATURES)
 
-    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        return against(-positive / self.temperature, sums[0])
+    def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
+        return against(-positive / self.temperature, logsumexp)
 
 
 @register("infonce")
@@ -110,11 +109,11 @@ class ArcCon(LogSumObjective):
     def farthest(self) -> float:
         return -inf if self.angle < pi / 2 else inf  # c cos u - … falls without end
 
-    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
+    def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
         squared = squared_chord(positive)
         sine = (squared * (1 - squared / 4)).clamp_min(1e-12).sqrt()  # its slope at 0 is infinite
         alignment = -(positive * cos(self.angle) - sine * sin(self.angle)) / self.temperature
-        return against(alignment, sums[0])
+        return against(alignment, logsumexp)
 
 
 @register("debiased")
@@ -139,9 +138,9 @@ class Debiased(LogSumObjective):
     temperature: float = number(default=0.5, above=0, learnable=True, tune=TEMPERATURES)
     prior: float = number(default=0.1, at_least=0, below=1, tune=(0.01, 0.3))
 
-    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        scale, exists = 1 / self.temperature, number > 0
-        number_of, others = number.clamp_min(1).to(positive), energy_of(sums[0], number)
+    def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
+        scale, exists = 1 / self.temperature, num_negatives > 0
+        number_of, others = num_negatives.clamp_min(1).to(positive), energy_of(logsumexp, num_negatives)
         own = positive * scale
         # log(Σ - τ⁺ M p) without leaving logarithms; where it is not positive the floor decides.
         share = torch.exp((own + (self.prior * number_of).log() - others).clamp_max(0.0)) if self.prior else 0 * own
@@ -176,7 +175,7 @@ class Geodesic(PairwiseObjective):
     farthest = -1.0
     temperature: float = number(default=0.1, above=0, learnable=True, tune=TEMPERATURES)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Statistics:
         scale = 1 / self.temperature
         alignment = angle(positive) * scale
         others = masked_logsumexp(-angle(negatives), mask, scale)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from hypersphere.engine import LOGARITHM, Statistics, count, masked_mean, masked_sum_of
 from hypersphere.geometry import squared_chord
-from hypersphere.objectives.log_sums import LogSumObjective
+from hypersphere.objectives.logsumexp import LogSumObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
 
@@ -37,7 +36,7 @@ class KCL(LogSumObjective):
 
     source = "Koromilas et al. 2024"
     negatives = "same"
-    turns_add = True
+    sum_directions = True
     kernel: str = choice("gaussian", "log", "imq", "riesz", "gaussian_riesz", default="gaussian")
     t: float = number(default=2.0, above=0, tune=(0.5, 8.0))
     c: float = number(default=2.0, above=0)
@@ -59,10 +58,10 @@ class KCL(LogSumObjective):
     def scale(self) -> float | None:
         return 2 * self.t if self.kernel == "gaussian" else None
 
-    def of_sums(self, positive: Tensor, sums: Sequence[Tensor], number: Tensor) -> Statistics:
-        return self._of_potential(positive, torch.exp(sums[0] - 2 * self.t) / number.clamp_min(1))
+    def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
+        return self._of_potential(positive, torch.exp(logsumexp - 2 * self.t) / num_negatives.clamp_min(1))
 
-    def otherwise(self, positive: Tensor, negatives: Any, mask: Tensor) -> Statistics:
+    def fallback(self, positive: Tensor, negatives: Any, mask: Any) -> Statistics:
         if self.kernel == "log":
             logarithms = masked_sum_of(LOGARITHM, negatives, mask, -2 * self.t, 1 + 2 * self.t)
             potential = -0.5 * logarithms / count(mask).clamp_min(1)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hypersphere.engine import Anchors, Statistics
-from hypersphere.engine.batch import weighed
+from hypersphere.engine.objective import apply_metric
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.registry import as_objective, register
 from hypersphere.objectives.settings import Setting, anything, choice, flag, number
@@ -36,8 +36,9 @@ class MixedNegatives:
         found: Statistics = type(self.inner).evaluate(seen, *batch, **how)
         return found
 
-    def log_sums(self) -> None:
-        return None  # a mixed column is an anchor's own
+    @property
+    def sees(self) -> str:
+        return "all"  # a mixed column is an anchor's own
 
     def prepare(self, x: Tensor, y: Tensor) -> Any:
         keys = {"cross": (y,), "same": (x,), "other": (y,), "both": (y, x)}
@@ -46,6 +47,7 @@ class MixedNegatives:
 
     def block(self, anchors: Anchors) -> Statistics:
         columns, size, context = anchors.context
+        same = anchors.same_label
         partners, exists = self.partners(anchors, len(columns[0]), size)
         wider = [
             torch.cat([matrix, self.similarity(anchors, keys, partners, read == "other")], dim=1)
@@ -54,8 +56,8 @@ class MixedNegatives:
         more = replace(
             anchors,
             negatives=tuple(wider),
-            mask=torch.cat([anchors.mask, exists.unsqueeze(1)], dim=1),
-            relatives=None if anchors.relatives is None else pad(anchors.relatives, (0, 1), value=False),
+            masks=tuple(torch.cat([mask, exists.unsqueeze(1)], dim=1) for mask in anchors.masks),
+            same_label=None if same is None else tuple(pad(each, (0, 1), value=False) for each in same),
             context=context,
         )
         return self.inner.block(more)
@@ -64,12 +66,12 @@ class MixedNegatives:
         """The two columns (B, 2) that are mixed, and whether (B,) there is any to mix; in a mix with the positive it
         takes the place of the first. An only negative is mixed with itself."""
         # Extra negatives, which stand behind the batch's own columns, are not mixed, nor are further positives.
-        usable = anchors.mask if anchors.relatives is None else anchors.mask & ~anchors.relatives
+        usable = anchors.masks[0] if anchors.same_label is None else anchors.masks[0] & ~anchors.same_label[0]
         if size == 1:  # the batch has no other instance
-            return anchors.places.new_zeros(len(usable), 2), usable.new_zeros(len(usable))
+            return anchors.indices.new_zeros(len(usable), 2), usable.new_zeros(len(usable))
         if self.kind == "positive":
-            ahead = torch.arange(1, 2 if anchors.relatives is None else size, device=usable.device)
-            following = (anchors.places.unsqueeze(1) + ahead) % size
+            ahead = torch.arange(1, 2 if anchors.same_label is None else size, device=usable.device)
+            following = (anchors.indices.unsqueeze(1) + ahead) % size
             steps = usable.gather(1, following).to(torch.uint8).argmax(dim=1, keepdim=True)  # to the first one
             chosen = following.gather(1, steps)
             return chosen.expand(-1, 2), usable.gather(1, chosen).squeeze(1)
@@ -87,7 +89,7 @@ class MixedNegatives:
         mixed = self.mix * first + (1 - self.mix) * keys[partners[:, 1]]
         mixed = self.inner.scaled(mixed) if self.normalize else mixed
         seen: Any = self
-        return (weighed(seen, rows) * mixed).sum(dim=1, keepdim=True)
+        return (apply_metric(seen, rows) * mixed).sum(dim=1, keepdim=True)
 
 
 @register("mixup")
@@ -125,7 +127,7 @@ class Mixup(Objective):
         base = as_objective(self.base, "mixup's base", gather=self.gather, **self.passed_on())
         if not isinstance(base, Objective) or isinstance(base, Mixup):
             raise ValueError(f"mixup needs one of hypersphere's other objectives as its base, not {base!r}")
-        base.seen_through(self.lens)  # says why, if there is nothing to mix
+        base.map_pairwise(self.mixed)  # says why, if there is nothing to mix
         if base.gather != self.gather:
             raise ValueError(f"mixup has gather={self.gather} but its base {base!r} has not")
         if "reduction" not in self._given:
@@ -151,11 +153,11 @@ class Mixup(Objective):
         """The width that a ``cloa`` inside is made for; other bases have none."""
         return int(self.base.dim)
 
-    def lens(self, part: PairwiseObjective) -> MixedNegatives:
+    def mixed(self, part: PairwiseObjective) -> MixedNegatives:
         return MixedNegatives(part, self.mix, self.kind, self.normalize)
 
     def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
     ) -> Statistics:
-        found: Statistics = self.base.seen_through(self.lens).evaluate(z1, z2, labels, negatives, parts)
+        found: Statistics = self.base.map_pairwise(self.mixed).evaluate(z1, z2, labels, negatives, terms)
         return found

@@ -8,7 +8,7 @@ from torch import Tensor
 from hypersphere.engine import Anchors, Statistics, count, masked_max
 from hypersphere.geometry import squared_chord
 from hypersphere.objectives.gated import ModifiedObjective, QuadraticStart
-from hypersphere.objectives.log_sums import energy_of
+from hypersphere.objectives.logsumexp import energy_of
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import number
 
@@ -125,9 +125,9 @@ class ModifiedMHS(ModifiedObjective):
     weight: float = number(default=1.0, at_least=0, tune=(0.1, 10.0))
 
     def push(self, anchors: Anchors) -> Statistics:
-        nearest = masked_max(self.matrix(anchors, "same"), anchors.mask)
+        nearest = masked_max(self.matrix(anchors, "same"), self.mask(anchors, "same"))
         distance = squared_chord(nearest).detach().clamp_min(COINCIDENT).sqrt()
-        return {"negative": energy_of(nearest, count(anchors.mask)), "mass": 1 / distance}
+        return {"negative": energy_of(nearest, count(self.mask(anchors, "same"))), "mass": 1 / distance}
 
     def total_weight(self, mass: Tensor) -> Tensor:
         return mass if self.stage == "+r" else self.weight * mass

@@ -52,7 +52,7 @@ class Paradigm(PairwiseObjective):
         self.weight = _component(self.weight, WEIGHTS, "weight")
         self.ratio = _component(self.ratio, RATIOS, "ratio")
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Statistics:
         known, exists = (detached(positive), detached(negatives), mask), count(mask) > 0
         gate, ratio = (torch.where(exists, component(*known), 0) for component in (self.dissipation, self.ratio))
         if isinstance(self.weight, Component):  # ours are 0 outside the mask

@@ -34,7 +34,7 @@ class SigLIP(PairwiseObjective):
     bias: float = number(default=-10.0, learnable=True, tune=(-20.0, 0.0))
     learnable: bool = flag(default=True)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Statistics:
         scale, bias = 1 / self.temperature, self.bias
         alignment = softplus(-(positive * scale + bias), threshold=50)
         energy = masked_sum_of(SOFTPLUS, negatives, mask, scale, bias)

@@ -38,13 +38,13 @@ class SupCon(PairwiseObjective):
     temperature: float = number(default=0.1, above=0, learnable=True, tune=TEMPERATURES)
     form: str = choice("out", "in", default="out")
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        scale, (relative,) = 1 / self.temperature, relatives
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Statistics:
+        scale, (same,) = 1 / self.temperature, same_label
         own = positive * scale
         energy = torch.logaddexp(own, masked_logsumexp(negatives, mask, scale))
-        positives = 1 + count(relative).to(positive)
+        positives = 1 + count(same).to(positive)
         if self.form == "out":
-            alignment = -(own + masked_sum(negatives, relative) * scale) / positives
+            alignment = -(own + masked_sum(negatives, same) * scale) / positives
         else:
-            alignment = positives.log() - torch.logaddexp(own, masked_logsumexp(negatives, relative, scale))
+            alignment = positives.log() - torch.logaddexp(own, masked_logsumexp(negatives, same, scale))
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import pi
+from math import inf, pi
 from typing import Any
 
 from torch import Tensor
 
-from hypersphere.engine import Statistics, count, masked_max, masked_min
+from hypersphere.engine import Statistics, masked_min
 from hypersphere.geometry import angle, chord
-from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.objectives.hardest import HardestObjective
 from hypersphere.objectives.hinge import hinge
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import Number, anything, number
@@ -25,7 +25,7 @@ DISTANCES = {"dot": (dot_distance, 0.23), "euclidean": (chord, 0.45), "angle": (
 
 
 @register("triplet")
-class Triplet(PairwiseObjective):
+class Triplet(HardestObjective):
     """Triplet on any distance with the nearest negative.
 
     L_i = max(0, d(h_i, h'_i) - min_{j≠i} d(h_i, h'_j) + m), mean over anchors. distance: "dot" (1 - cos),
@@ -61,25 +61,29 @@ class Triplet(PairwiseObjective):
             raise ValueError(f"{self.name} needs a margin for a distance of your own")
         self.margin = Number(usual, at_least=0).clean(usual if self.margin is None else self.margin, "triplet's margin")
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        if callable(self.distance):
-            found = masked_min(self.distance(negatives), mask)
-            return hinge(self.distance(positive), self.margin - found, count(mask))
+    @property
+    def monotone(self) -> bool:
+        return not callable(self.distance)
+
+    def from_hardest(self, positive: Tensor, hardest: Any) -> Statistics:
         distance = DISTANCES[self.distance][0]
-        return hinge(distance(positive), self.margin - distance(masked_max(negatives, mask)), count(mask))
+        return hinge(distance(positive), self.margin - distance(hardest), hardest > -inf)
+
+    def fallback(self, positive: Tensor, negatives: Any, mask: Any) -> Statistics:
+        nearest = masked_min(self.distance(negatives), mask)
+        return hinge(self.distance(positive), self.margin - nearest, nearest < inf)
 
 
-class NearestTriplet(PairwiseObjective):
-    """A triplet with a distance that falls as the cosine rises, so that the hardest cosine is all it needs."""
+class NearestTriplet(HardestObjective):
+    """A triplet with a distance that falls as the cosine rises."""
 
     def distance(self, cos: Tensor) -> Tensor:
         raise TypeError(f"{type(self).__name__} must define distance")
 
     margin: float = number(default=0.0, at_least=0)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        hardest = self.distance(masked_max(negatives, mask))
-        return hinge(self.distance(positive), self.margin - hardest, count(mask))
+    def from_hardest(self, positive: Tensor, hardest: Any) -> Statistics:
+        return hinge(self.distance(positive), self.margin - self.distance(hardest), hardest > -inf)
 
 
 @register("mpt")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine import dense, streaming
+from hypersphere.engine.evaluate import dense, streaming
 from hypersphere.testing.example import (
     call,
     compares_pairs,

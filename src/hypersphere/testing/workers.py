@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from hypersphere.engine import processes
+from hypersphere.engine import distributed
 from hypersphere.objectives import files
 
 GRACE = 5.0  # seconds for the others to fail too, or to be found waiting, once a process has failed
@@ -71,7 +71,7 @@ class Workers:
     def _meet(self) -> None:
         """Waits until all have started, which on a busy machine takes longer than most of what they run."""
         when = "before it began; a script that starts processes needs its work under `if __name__ == '__main__':`, "
-        started = self._answers(processes.timeout().total_seconds(), when + "in a file")
+        started = self._answers(distributed.timeout().total_seconds(), when + "in a file")
         silent = [rank for rank, answer in enumerate(started) if answer is None]
         if silent:
             self.close()
@@ -128,7 +128,7 @@ def _serve(rank: int, world_size: int, meeting: str, line: Connection) -> None:
     if os.path.exists("/sys/class/net/lo"):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     meeting = f"file://{meeting}"
-    dist.init_process_group("gloo", meeting, processes.timeout(), rank=rank, world_size=world_size)
+    dist.init_process_group("gloo", meeting, distributed.timeout(), rank=rank, world_size=world_size)
     line.send((True, None))
     while True:
         try:

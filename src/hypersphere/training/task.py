@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from hypersphere.encoders.heads import Head, projection_head
-from hypersphere.engine.processes import timeout
+from hypersphere.engine.distributed import timeout
 from hypersphere.evaluation.pairs import in_batches
 from hypersphere.training.checkpoints import steps_between
 from hypersphere.training.content import Content

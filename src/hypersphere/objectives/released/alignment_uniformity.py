@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypersphere.engine import Statistics
 from hypersphere.objectives.alignment_uniformity import AlignUniform
-from hypersphere.objectives.log_sums import energy_of_all
+from hypersphere.objectives.logsumexp import energy_of_all
 from hypersphere.objectives.registry import register
 
 

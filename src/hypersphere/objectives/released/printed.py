@@ -31,12 +31,12 @@ class PrintedTriplet(Triplet):
 
     source = "Li et al. 2024, misprint E1"
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Statistics:
         if callable(self.distance):
             found = masked_max(self.distance(negatives), mask)
-            return hinge(self.distance(positive), self.margin - found, count(mask))
+            return hinge(self.distance(positive), self.margin - found, count(mask) > 0)
         distance = DISTANCES[self.distance][0]
-        return hinge(distance(positive), self.margin - distance(masked_min(negatives, mask)), count(mask))
+        return hinge(distance(positive), self.margin - distance(masked_min(negatives, mask)), count(mask) > 0)
 
 
 @register("printed/mmhe")
@@ -105,7 +105,7 @@ class PrintedModifiedMHS(ModifiedMHS):
     source = "Li et al. 2024, misprint E7"
 
     def push(self, anchors: Anchors) -> Statistics:
-        farthest = masked_min(self.matrix(anchors, "same").detach(), anchors.mask)
+        farthest = masked_min(self.matrix(anchors, "same").detach(), self.mask(anchors, "same"))
         return {**super().push(anchors), "pull": (2 - 2 * farthest).clamp_min(COINCIDENT).rsqrt()}
 
     def combine(self, statistics: Statistics) -> Statistics:

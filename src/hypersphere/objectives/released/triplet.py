@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, ClassVar
 
 from torch import Tensor
 
-from hypersphere.engine import Statistics, count, masked_max
+from hypersphere.engine import Statistics
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.hinge import hinge
 from hypersphere.objectives.registry import register
@@ -19,19 +20,18 @@ class ReleasedTriplet(NearestTriplet):
     blanked: ClassVar[bool] = True
 
     def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
     ) -> Statistics:
         # By name, so that ``self`` may be mixup's view of this objective.
-        return PairwiseObjective.evaluate(self, z2, z1, labels, negatives, parts)
+        return PairwiseObjective.evaluate(self, z2, z1, labels, negatives, terms)
 
     @property
     def only_similarities(self) -> bool:
         return False  # the views are exchanged
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
-        hardest = masked_max(negatives, mask)
-        hardest = self.distance(hardest.clamp_min(0) if self.blanked else hardest)
-        return hinge(self.distance(positive), self.margin - hardest, count(mask))
+    def from_hardest(self, positive: Tensor, hardest: Any) -> Statistics:
+        distance = self.distance(hardest.clamp_min(0) if self.blanked else hardest)
+        return hinge(self.distance(positive), self.margin - distance, hardest > -inf)
 
 
 @register("released/mpt")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Statistics, evaluate_whole
+from hypersphere.engine import Statistics, evaluate_features
 from hypersphere.geometry import unit, widened
 from hypersphere.objectives.base import Objective
 
@@ -42,15 +42,15 @@ class WholeObjective(Objective):
     def reduced(self, value: Tensor) -> Tensor:
         return value.sum() if self.reduction == "sum" else value.mean()
 
-    def seen_through(self, lens: Callable[..., Any]) -> Any:
+    def map_pairwise(self, change: Callable[..., Any]) -> Any:
         raise ValueError(f"{self.name} is its authors' code as it stands: it takes no mixed negatives")
 
     def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, parts: bool
+        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
     ) -> Statistics:
         if negatives is not None:
             raise ValueError(f"{self.name} is its authors' code as it stands: it takes no further negatives")
-        return evaluate_whole(self, z1, z2, parts)
+        return evaluate_features(self, z1, z2, terms)
 
 
 def other_instances(rows: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class DifferentiatesInside(PairwiseObjective):
 
     reduced: Any = None
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor:
         with torch.enable_grad():
             value = self.reduced(negatives, mask)
             leaf = negatives if negatives.requires_grad else negatives.detach().requires_grad_()
@@ -152,7 +152,7 @@ def test_torch_func_sees_the_same_second_derivatives(name: str) -> None:
 class InPlace(PairwiseObjective):
     """DCL, written carelessly."""
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor:
         return masked_logsumexp(negatives.div_(0.1), mask) - positive / 0.1
 
 

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 import hypersphere as hs
-from hypersphere.engine import Statistics, processes
+from hypersphere.engine import Statistics, distributed
 from hypersphere.objectives import FeatureObjective, Objective, PairwiseObjective
 from hypersphere.objectives.functions import objective_of
 from hypersphere.testing import Workers, workers
@@ -38,7 +38,7 @@ class FailingCombine(PairwiseObjective):
 
     reductions = ("mean",)
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Statistics:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Statistics:
         return {"gap": torch.where(mask, negatives, 0).sum(dim=1) - positive}
 
     def combine(self, statistics: Statistics) -> Statistics:
@@ -48,10 +48,6 @@ class FailingCombine(PairwiseObjective):
 
 class FailingCombineOfAnchors(FailingCombine):
     one_sided = True
-
-
-class FailingCombineOfSums(FailingCombine):
-    pooled = "gap"
 
 
 class FailingPreparation(FailingCombine):
@@ -91,7 +87,6 @@ def _said(call: Callable[[], Any]) -> str:
 FAILING: dict[str, Callable[[], Objective]] = {
     "combine": lambda: FailingCombine(gather=True),
     "combine, anchors alone move": lambda: FailingCombineOfAnchors(gather=True),
-    "combine, pooled": lambda: FailingCombineOfSums(gather=True),
     "prepare": lambda: FailingPreparation(gather=True),
     "features": lambda: FailingFeatures(gather=True),
     "a function": lambda: objective_of(failing_function, "product")(gather=True),
@@ -241,13 +236,13 @@ class Product(nn.Module):
 
 def test_the_time_processes_wait_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HYPERSPHERE_TIMEOUT", raising=False)
-    assert processes.timeout() == timedelta(minutes=10)
+    assert distributed.timeout() == timedelta(minutes=10)
     monkeypatch.setenv("HYPERSPHERE_TIMEOUT", "1.5")
-    assert processes.timeout() == timedelta(seconds=1.5)
+    assert distributed.timeout() == timedelta(seconds=1.5)
     for wrong in ("soon", "0", "-1", "inf", "nan"):
         monkeypatch.setenv("HYPERSPHERE_TIMEOUT", wrong)
         with pytest.raises(ValueError, match=f"HYPERSPHERE_TIMEOUT must be a number of seconds above 0, not '{wrong}'"):
-            processes.timeout()
+            distributed.timeout()
 
 
 class SlowLine:

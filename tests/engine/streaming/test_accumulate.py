@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hypersphere.engine.target import Target
+from hypersphere.engine.streaming.accumulate import GradAccumulator, block_sizes, slices
 
 SIZE, DIM = 10, 3
 ORDERS = {
@@ -32,32 +32,33 @@ def garbage(like: torch.Tensor) -> torch.Tensor:
 def test_the_sum_of_products(order: list[tuple[int, int]], how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     like, expected = torch.zeros(SIZE, DIM, dtype=torch.float64), torch.zeros(SIZE, DIM, dtype=torch.float64)
     monkeypatch.setattr(torch, "empty_like", garbage)
-    target = Target([], [None, like], [], [])
+    accumulator = GradAccumulator([], [None, like], [], [])
     for start, stop in order:
         left, right = torch.randn(stop - start, 5).double(), torch.randn(5, DIM).double()
         weight = torch.randn(stop - start, 1).double()
         if how == "multiplied before":
-            target.add(1, slice(start, stop), left @ right)
-            target.add(0, slice(start, stop), left @ right)  # not wanted
+            accumulator.add(1, slice(start, stop), left @ right)
+            accumulator.add(0, slice(start, stop), left @ right)  # not wanted
         else:
-            target.add_product(1, slice(start, stop), left, right, weight if how == "weighed" else None)
-            target.add_product(0, slice(start, stop), left, right)
+            accumulator.add_product(1, slice(start, stop), left, right, weight if how == "weighed" else None)
+            accumulator.add_product(0, slice(start, stop), left, right)
         for i in range(stop - start):
             for k in range(5):
                 expected[start + i] += left[i, k] * right[k] * (weight[i] if how == "weighed" else 1)
-    found = target.found(1)
-    assert (found is None) == (not order)
-    gradient = target.gradient(1)
-    assert gradient is not None and (found is None or found is gradient)
+    gradient = accumulator.get(1)
+    assert gradient is not None and accumulator.get(1) is gradient
     torch.testing.assert_close(gradient, expected, rtol=1e-12, atol=1e-12)
-    assert target.found(0) is None and target.gradient(0) is None
-    assert target.take(1) is gradient and target.gradient(1) is None
+    assert accumulator.get(0) is None
 
 
-def test_what_was_put_is_added_to() -> None:
-    like = torch.zeros(2, 1)
-    target = Target([], [like], [], [])
-    target.put(0, torch.tensor([[1.0], [2.0]]))
-    target.add_product(0, slice(0, 1), torch.ones(1, 1), torch.ones(1, 1))
-    taken = target.take(0)
-    assert taken is not None and taken.tolist() == [[2.0], [2.0]]
+@pytest.mark.parametrize(("columns", "blocks"), [([100], 2048), ([8192], 2048), ([8192, 8192], 1024), ([2**20], 512)])
+def test_blocks_have_about_as_many_elements_however_wide(columns: list[int], blocks: int) -> None:
+    rows, strip = block_sizes(columns, None)
+    assert rows == blocks and 1 <= strip * sum(columns) <= 2**21
+    assert block_sizes(columns, 7) == (7, 7)
+
+
+def test_slices_cover_all_rows_once_and_one_of_no_rows_is_empty() -> None:
+    assert [list(range(7, 18)[s.start - 7 : s.stop - 7]) for s in slices(7, 18, 4)] == [
+        [7, 8, 9, 10], [11, 12, 13, 14], [15, 16, 17]]  # fmt: skip
+    assert list(slices(5, 5, 4)) == [slice(5, 5)]

@@ -1,7 +1,26 @@
-"""Rows of all processes as one batch, without a collective in backward.
+"""Every collective of the engine: rows of all processes as one batch, and none of it in backward.
 
-Every process holds a share of the batch, of any size. What follows uses torch.distributed's default group; without
-one, or with ``gather=False``, the batch is the caller's own.
+Each process holds a shard of the batch, of any size, also none. The default group of torch.distributed is used;
+without one, or with ``gather=False``, the batch is the caller's own and nothing here communicates.
+
+The protocol of one evaluation, the same on every rank:
+
+| step | collective | carries |
+|---|---|---|
+| shapes | ``exchange`` | sizes, dimension, dtype, presence of labels, which gradients are needed |
+| rows | ``gather_rows`` | unit rows of z1, z2 and the negatives, and labels, padded to the longest shard |
+| blocks | none | each rank differentiates its own anchors against all columns |
+| check | ``exchange`` | nothing: every rank has finished its blocks |
+| losses | ``gather_statistics`` | the loss of every anchor; every statistic if anchors are coupled or for terms |
+| gradients | ``sum_over_ranks`` | gradients of rows and parameters that some rank needs |
+| end | ``exchange`` | nothing: every rank has finished |
+
+A coupled objective repeats blocks and check: the weights of its anchors follow from all losses.
+
+A failure on one rank: it sends its status in place of the numbers of the next ``exchange``, then its sentence, and
+every rank raises it. Therefore whatever a rank does by itself must be followed by ``exchange`` before the next
+collective. A rank that dies leaves the others waiting until the group's timeout, which is raised as one sentence.
+Each ``exchange`` also carries a fingerprint of the objective's settings; ranks that differ raise on all.
 """
 
 from __future__ import annotations
@@ -27,11 +46,15 @@ _BAD_INPUT, _OTHER_ERROR = 1, 2  # what a process announces; 0: that it goes on
 
 
 @dataclass(frozen=True)
-class Share:
-    """Which rows of the whole batch are this process's: ``sizes`` counts every process's rows."""
+class Shard:
+    """The rows of the whole batch that are this process's; ``sizes`` counts the rows of every rank."""
 
     sizes: tuple[int, ...]
     rank: int
+
+    @property
+    def world_size(self) -> int:
+        return len(self.sizes)
 
     @property
     def start(self) -> int:
@@ -42,12 +65,16 @@ class Share:
         return self.sizes[self.rank]
 
     @property
+    def stop(self) -> int:
+        return self.start + self.size
+
+    @property
     def total(self) -> int:
         return sum(self.sizes)
 
     def own(self, rows: Tensor) -> Tensor:
         """This process's part of rows that stand for the whole batch."""
-        return rows[self.start : self.start + self.size]
+        return rows[self.start : self.stop]
 
 
 def world_size(gather: bool) -> int:
@@ -96,19 +123,19 @@ def raise_on_all_ranks(gather: bool, settings: Callable[[], list[str]] = list) -
 
 
 def exchange(numbers: list[int]) -> list[list[int]]:
-    """Everybody's short list of whole numbers, by rank."""
+    """Every rank's short list of whole numbers, by rank."""
     joint = _joint.get() or _Joint([])
-    everybody = _gathered_messages(0, joint, numbers)
-    failed = next((rank for rank, each in enumerate(everybody) if each[0]), None)
-    other = next((rank for rank, each in enumerate(everybody) if each[1] != joint.fingerprint), None)
+    everyone = _gathered_messages(0, joint, numbers)
+    failed = next((rank for rank, each in enumerate(everyone) if each[0]), None)
+    other = next((rank for rank, each in enumerate(everyone) if each[1] != joint.fingerprint), None)
     if failed is None and other is None:
-        return [each[2 : 2 + len(numbers)] for each in everybody]
+        return [each[2 : 2 + len(numbers)] for each in everyone]
     joint.over = True
     if failed is not None:
-        kind = ValueError if everybody[failed][0] == _BAD_INPUT else RuntimeError
+        kind = ValueError if everyone[failed][0] == _BAD_INPUT else RuntimeError
         raise kind(f"process {failed} failed: {_gathered_texts('')[failed]}")
     texts = [text.split("\n") for text in _gathered_texts("\n".join(joint.settings))]
-    other = next(rank for rank, each in enumerate(everybody) if each[1] != everybody[0][1])
+    other = next(rank for rank, each in enumerate(everyone) if each[1] != everyone[0][1])
     raise ValueError(
         "processes differ in the objective or its settings: "
         f"process 0 has {_beyond(texts[0], texts[other])}, process {other} has {_beyond(texts[other], texts[0])}"
@@ -125,11 +152,11 @@ def _announce(joint: _Joint, error: Exception) -> None:
 
 
 def _gathered_messages(status: int, joint: _Joint, numbers: list[int]) -> list[list[int]]:
-    """Everybody's status, settings and numbers, as many on every process."""
+    """Every rank's status, settings and numbers, as many on every process."""
     message = [status, joint.fingerprint, *numbers]
     message += [0] * (MESSAGE - len(message))
-    everybody: list[list[int]] = _gathered(torch.tensor(message, dtype=torch.int64)).tolist()
-    return everybody
+    everyone: list[list[int]] = _gathered(torch.tensor(message, dtype=torch.int64)).tolist()
+    return everyone
 
 
 def _beyond(settings: list[str], others: list[str]) -> str:
@@ -138,21 +165,21 @@ def _beyond(settings: list[str], others: list[str]) -> str:
 
 
 def _gathered(message: Tensor) -> Tensor:
-    """Everybody's message, of one shape, stacked by rank."""
+    """Every rank's message, of one shape, stacked by rank."""
     # Where the group takes messages: in a processor's memory if it can.
     devices = [each.split(":")[0] for each in dist.get_backend_config().split(",")]
     message = message.to("cpu" if "cpu" in devices else devices[0])
-    everybody = [torch.empty_like(message) for _ in range(dist.get_world_size())]
+    everyone = [torch.empty_like(message) for _ in range(dist.get_world_size())]
     with _waiting():
-        dist.all_gather(everybody, message)
-    return torch.stack(everybody).cpu()
+        dist.all_gather(everyone, message)
+    return torch.stack(everyone).cpu()
 
 
 def _gathered_texts(text: str) -> list[str]:
-    """Everybody's text, cut to a fixed length."""
+    """Every rank's text, cut to a fixed length."""
     line = text.encode()[:TEXT].ljust(TEXT, b"\0")
-    everybody = _gathered(torch.tensor(list(line), dtype=torch.uint8))
-    return [bytes(each.tolist()).rstrip(b"\0").decode(errors="ignore") for each in everybody]
+    everyone = _gathered(torch.tensor(list(line), dtype=torch.uint8))
+    return [bytes(each.tolist()).rstrip(b"\0").decode(errors="ignore") for each in everyone]
 
 
 @contextmanager
@@ -189,22 +216,48 @@ def agree_on_labels(labels: object) -> None:
         raise ValueError(f"processes differ in the presence of labels: {given}")
 
 
-def gather_rows(rows: Tensor, share: Share) -> Tensor:
-    """The rows of all processes in rank order; shares may be uneven or empty."""
-    if len(share.sizes) == 1:
+def agree_on_shapes(
+    rows: Tensor, labels: Tensor | None, extra: Tensor, requests: list[int]
+) -> tuple[Shard, Shard, list[list[int]]]:
+    """The shards of instances and of extra negatives, and every rank's requests; raises on all ranks if views do not
+    fit together."""
+    own = [len(rows), len(extra), rows.shape[1], int(labels is not None), rows.dtype.itemsize]
+    everyone = exchange([*own, *requests])
+    for place, what in ((2, "dimension of embeddings"), (3, "presence of labels"), (4, "bytes of a number")):
+        given = [each[place] for each in everyone]
+        if len(set(given)) > 1:
+            raise ValueError(f"processes differ in the {what}: {given}")
+    rank = dist.get_rank()
+    shard, extras = (Shard(tuple(each[place] for each in everyone), rank) for place in (0, 1))
+    return shard, extras, [each[len(own) :] for each in everyone]
+
+
+def wait_for_all(shard: Shard) -> None:
+    """Returns when every rank has come here; raises the error of one that failed on its way."""
+    if shard.world_size > 1:
+        exchange([])
+
+
+def gather_rows(rows: Tensor, shard: Shard) -> Tensor:
+    """The rows of all ranks in rank order; shards may be uneven or empty."""
+    if shard.world_size == 1:
         return rows
-    longest = max(share.sizes)
-    padded = rows.new_zeros(longest, *rows.shape[1:])
+    padded = rows.new_zeros(max(shard.sizes), *rows.shape[1:])
     padded[: len(rows)] = rows
-    everybody = [torch.empty_like(padded) for _ in share.sizes]
+    everyone = [torch.empty_like(padded) for _ in shard.sizes]
     with _waiting():
-        dist.all_gather(everybody, padded)
-    return torch.cat([part[:size] for part, size in zip(everybody, share.sizes, strict=True)])
+        dist.all_gather(everyone, padded)
+    return torch.cat([part[:size] for part, size in zip(everyone, shard.sizes, strict=True)])
 
 
-def sum_over_processes(tensors: list[Tensor], share: Share) -> None:
-    """Adds up each tensor over all processes, in place."""
-    if len(share.sizes) > 1:
+def gather_statistics(statistics: list[dict[str, Tensor]], shard: Shard) -> list[dict[str, Tensor]]:
+    """The statistics of the anchors of all ranks, by direction."""
+    return [{name: gather_rows(value, shard) for name, value in each.items()} for each in statistics]
+
+
+def sum_over_ranks(tensors: list[Tensor], shard: Shard) -> None:
+    """Adds up each tensor over all ranks, in place."""
+    if shard.world_size > 1:
         for tensor in tensors:
             with _waiting():
                 dist.all_reduce(tensor)

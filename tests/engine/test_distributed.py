@@ -173,7 +173,7 @@ def _labels_on_rank_one(name: str) -> str:
 class Failing(PairwiseObjective):
     """On the second process, and there not at once."""
 
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Tensor, *relatives: Tensor) -> Tensor:
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor:
         if dist.get_rank() == 1:
             raise KeyError("a mistake in somebody's formula")
         return positive

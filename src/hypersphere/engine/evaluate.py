@@ -1,0 +1,170 @@
+"""From an objective and two views to its value: densely when the batch is small, in row blocks when it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine.batch import Direction, assemble, directions
+from hypersphere.engine.distributed import raise_on_all_ranks, world_size
+from hypersphere.engine.objective import FeatureContract, PairContract, Read, Statistics, apply_metric, positives
+from hypersphere.engine.reductions import reduce_anchors
+from hypersphere.engine.streaming.accumulate import grads_of_value
+from hypersphere.engine.streaming.function import scale_grads, stream
+from hypersphere.engine.validation import check_one_row, check_views
+from hypersphere.torch_internals import uncompiled
+
+# Up to this many similarities in one matrix the plain autograd graph is as fast and can be differentiated twice.
+DENSE_ELEMENTS = 2**20
+
+_forced_rows: ContextVar[int | None] = ContextVar("forced_rows", default=None)
+
+
+@contextmanager
+def dense() -> Iterator[None]:
+    """Inside, every objective keeps its similarity matrices for backward, whatever the batch size.
+
+    For double backward on a large batch; memory grows with the square of the batch. Objectives that gather from
+    several processes are always streamed.
+    """
+    token = _forced_rows.set(0)
+    try:
+        yield
+    finally:
+        _forced_rows.reset(token)
+
+
+@contextmanager
+def streaming(rows: int) -> Iterator[None]:
+    """Inside, every objective visits its anchors in blocks of ``rows``, however small the batch."""
+    if rows < 1:
+        raise ValueError(f"a block has at least one row, not {rows}")
+    token = _forced_rows.set(rows)
+    try:
+        yield
+    finally:
+        _forced_rows.reset(token)
+
+
+@uncompiled
+def evaluate(
+    objective: PairContract,
+    z1: Tensor,
+    z2: Tensor,
+    labels: Tensor | None = None,
+    negatives: Tensor | None = None,
+    terms: bool = False,
+) -> Statistics:
+    """The reduced "loss" and, if ``terms``, every other named number of the objective, all differentiable.
+
+    Everything is computed in float32 or better, also under autocast, as long as backward is called outside of it.
+    """
+    gathers = world_size(objective.gather) > 1
+    given = [z1, z2] if negatives is None else [z1, z2, negatives]
+    if not gathers and not all(isinstance(z, Tensor) and z.ndim for z in given):
+        check_views(z1, z2, labels, negatives)  # raises; anything else is checked when the batch is assembled
+    with raise_on_all_ranks(objective.gather), _without_autocast(z1):
+        forced = _forced_rows.get()
+        if not gathers and (forced == 0 or (forced is None and _is_small(objective, z1, negatives))):
+            return _evaluate_densely(objective, z1, z2, labels, negatives, terms)
+        return stream(objective, z1, z2, labels, negatives, terms, forced or None)
+
+
+def _is_small(objective: PairContract, z1: Tensor, negatives: Tensor | None) -> bool:
+    columns = len(z1) * (2 if "both" in objective.reads else 1) + (0 if negatives is None else len(negatives))
+    return len(z1) * columns <= DENSE_ELEMENTS
+
+
+def _evaluate_densely(
+    objective: PairContract, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
+) -> Statistics:
+    """All anchors of a direction as one block of an ordinary autograd graph."""
+    batch, _ = assemble(objective, z1, z2, labels, negatives)
+    statistics = [_dense_block(objective, direction) for direction in directions(objective, batch)]
+    if not terms and not objective.coupled:
+        statistics = [{"loss": each["loss"]} for each in statistics]
+    values = reduce_anchors(objective, statistics)
+    check_one_row(objective, batch.size, len(batch.rows[2]), values["loss"])
+    return values if terms else {"loss": values["loss"]}
+
+
+def _dense_block(objective: PairContract, direction: Direction) -> Statistics:
+    rows = direction.batch.rows
+    x, y = rows[direction.anchor], rows[direction.other]
+    with torch.no_grad():
+        context = objective.prepare(x.detach(), y.detach())
+
+    def similarities(read: Read) -> Tensor:
+        row, parts = direction.sources(read)
+        keys = [rows[part].detach() if objective.one_sided else rows[part] for part in parts]
+        of_rows = rows[row].detach() if objective.one_sided and row != direction.anchor else rows[row]
+        return apply_metric(objective, of_rows) @ (keys[0] if len(keys) == 1 else torch.cat(keys)).T
+
+    matrices = [similarities(read) for read in objective.reads]
+    y = y.detach() if objective.one_sided else y
+    on_diagonal = objective.reads[:1] in (("cross",), ("both",)) and not objective.one_sided and objective.rows is None
+    # A copy, because an objective may write to its matrices.
+    positive = matrices[0].diagonal().clone() if on_diagonal else positives(objective, x, y)
+    return objective.block(
+        direction.anchors(objective, slice(0, direction.batch.size), x, y, positive, matrices, context)
+    )
+
+
+@uncompiled
+def evaluate_features(objective: FeatureContract, z1: Tensor, z2: Tensor, terms: bool = False) -> Statistics:
+    """The same for an objective of the features of the whole batch, which every process computes for itself."""
+    with raise_on_all_ranks(objective.gather), _without_autocast(z1):
+        if world_size(objective.gather) == 1:
+            batch, _ = assemble(objective, z1, z2, None, None)
+            values = objective.features(*batch.rows[:2])
+            return values if terms else {"loss": values["loss"]}
+        names: list[str] = []
+        flags = terms, torch.is_grad_enabled()
+        values = _Features.apply(objective, names, flags, z1, z2, *objective.parameters())  # type: ignore[no-untyped-call]
+        return dict(zip(names, values, strict=True))
+
+
+class _Features(torch.autograd.Function):
+    """Scalars of the features of all ranks' rows, differentiated in forward, so that no collective runs in backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        objective: FeatureContract,
+        names: list[str],
+        flags: tuple[bool, bool],
+        z1: Tensor,
+        z2: Tensor,
+        *parameters: Tensor,
+    ) -> tuple[Tensor, ...]:
+        terms, grad = flags
+        batch, _ = assemble(objective, z1, z2, None, None)
+        needs = grad and any(ctx.needs_input_grad)
+        with torch.set_grad_enabled(needs):
+            leaves = [rows.detach().requires_grad_(needs) for rows in batch.rows[:2]]
+            values = objective.features(*leaves)
+        if not terms:
+            values = {"loss": values["loss"]}
+        names.extend(values)
+        saved: list[Tensor | None] = []
+        for value in values.values() if needs else ():
+            grads = grads_of_value(value, [*leaves, *objective.parameters()])
+            # Every rank computes the whole: it keeps the part of its own rows, and the parameters' as it is.
+            rows = [None if g is None else batch.shard.own(g) * batch.shard.world_size for g in grads[:2]]
+            saved += [*rows, *grads[2:]]
+        ctx.save_for_backward(*saved)
+        return tuple(value.detach() for value in values.values())
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return (None, None, None, *scale_grads(ctx.saved_tensors, upstream))
+
+
+def _without_autocast(z: object) -> AbstractContextManager[Any]:
+    device = z.device.type if isinstance(z, Tensor) and not z.is_meta else "cpu"
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()

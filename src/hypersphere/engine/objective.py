@@ -1,0 +1,134 @@
+"""What the engine asks of an objective, and what it hands to it.
+
+An objective declares what it sees of its negatives (``sees``), and there are three ways:
+
+| sees | the engine calls | with | loop |
+|---|---|---|---|
+| "logsumexp" | ``block_from_logsumexp`` | log Σ_j exp(scale · s_ij) for each matrix | streaming/logsumexp.py |
+| "hardest" | ``block_from_hardest`` | max_j s_ij for each matrix | streaming/hardest.py |
+| "all" | ``block`` | the matrices themselves | streaming/general.py |
+
+A small batch is evaluated densely, by ``block`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+Read = Literal["cross", "same", "other", "both"]
+Statistics = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """A block of B anchors, as an objective sees it. Rows are unit vectors, D their dimension, N the batch.
+
+    The columns of a similarity matrix are the batch (N of them; "both": 2N) followed by the extra negatives.
+    """
+
+    rows: Tensor  # (B, D) the anchors x_i
+    others: Tensor  # (B, D) their other views y_i
+    indices: Tensor  # (B,) their indices in the batch
+    positive: Tensor  # (B,) x_i·y_i
+    negatives: tuple[Tensor, ...]  # (B, M) one matrix for each that the objective reads
+    masks: tuple[Tensor, ...]  # (B, M) one for each matrix: True where a column is a negative of the anchor
+    same_label: tuple[Tensor, ...] | None  # (B, M) True at other instances of the anchor's label; if objective.labelled
+    labels: Tensor | None  # (B,) -1 means unlabelled
+    context: Any  # what objective.prepare returned
+
+
+class RowContract(Protocol):
+    """What concerns the rows of a batch alone.
+
+    fewest: the smallest number of instances in a batch, over all processes.
+    gather: the batch is that of all processes together.
+    rows: maps raw rows to the vectors whose inner products are read; None: scales them to unit length.
+    """
+
+    gather: bool
+
+    @property
+    def fewest(self) -> int: ...
+    @property
+    def rows(self) -> Callable[[Tensor], Tensor] | None: ...
+    def parameters(self) -> Iterator[torch.nn.Parameter]: ...
+
+
+class PairContract(RowContract, Protocol):
+    """A function of similarities; ``objectives.PairwiseObjective`` implements all of it but the formula.
+
+    reads: the similarity matrices, with x the anchors' view and y the other one.
+        "cross" x_i·y_j, "same" x_i·x_j, "other" y_i·y_j, "both" cross and same side by side.
+    anchors: "first" (the rows of z1) or "both" (each view is the anchors once: two directions).
+    sum_directions: the losses of two directions are added, not averaged.
+    extra_negatives: the anchors that meet the extra negatives: "first" (the rows of z1) or "both".
+    one_sided: only anchors move; keys and positives carry no gradient.
+    coupled: ``combine`` turns the statistics of all anchors into losses.
+    labelled: the formula reads ``same_label``.
+    sees: "logsumexp", "hardest" or "all"; the first two promise that the formula needs nothing else of the negatives.
+    scale: what similarities are multiplied with before they are exponentiated; for "logsumexp" alone.
+    """
+
+    reduction: str
+
+    @property
+    def reads(self) -> tuple[Read, ...]: ...
+    @property
+    def anchors(self) -> str: ...
+    @property
+    def sum_directions(self) -> bool: ...
+    @property
+    def extra_negatives(self) -> str: ...
+    @property
+    def one_sided(self) -> bool: ...
+    @property
+    def coupled(self) -> bool: ...
+    @property
+    def labelled(self) -> bool: ...
+    @property
+    def sees(self) -> Literal["logsumexp", "hardest", "all"]: ...
+    @property
+    def scale(self) -> Tensor | float | None: ...
+
+    def metric(self, rows: Tensor) -> Tensor | None:
+        """Weights (D,) of the coordinates in the inner product of two rows; None: all 1."""
+
+    def prepare(self, x: Tensor, y: Tensor) -> Any:
+        """Anything all anchors need of the whole views (N, D), computed once, without gradient."""
+
+    def block(self, anchors: Anchors) -> Statistics:
+        """Named numbers (B,) of each anchor; "loss" is the one to minimise unless ``combine`` makes it."""
+
+    def block_from_logsumexp(
+        self, anchors: Anchors, logsumexp: tuple[Tensor, ...], num_negatives: tuple[Tensor, ...]
+    ) -> Statistics:
+        """The same from log Σ exp(scale · s) (B,) and the number of negatives (B,), for each matrix."""
+
+    def block_from_hardest(self, anchors: Anchors, hardest: tuple[Tensor, ...]) -> Statistics:
+        """The same from the largest similarity (B,) of each matrix, -inf for an anchor without negatives."""
+
+    def combine(self, statistics: Statistics) -> Statistics:
+        """From the statistics (N,) of all anchors: losses (N,), or scalars, under the same names."""
+
+
+class FeatureContract(RowContract, Protocol):
+    """A function of the features of the whole batch, which costs N·D² and needs no blocks."""
+
+    def features(self, z1: Tensor, z2: Tensor) -> Statistics:
+        """Scalars, "loss" among them, from both views (N, D)."""
+
+
+def apply_metric(objective: PairContract, rows: Tensor) -> Tensor:
+    """Rows ready for an inner product: times the objective's metric, if it has one."""
+    metric = objective.metric(rows)
+    return rows if metric is None else rows * metric
+
+
+def positives(objective: PairContract, x: Tensor, y: Tensor) -> Tensor:
+    """x_i·y_i: (B, D), (B, D) -> (B,)."""
+    return (apply_metric(objective, x) * y).sum(dim=1)

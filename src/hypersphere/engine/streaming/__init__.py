@@ -1,0 +1,1 @@
+"""Objectives in row blocks: three loops, one for each way of seeing negatives."""

@@ -1,0 +1,164 @@
+"""What the three loops share: how rows are cut into blocks, and where gradients are added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine.batch import Direction
+from hypersphere.engine.objective import Statistics
+
+# A block is large enough for matrix products to run at full speed. A strip is large enough to hide the cost of a step
+# of Python, and small enough to stay in cache, or nearly.
+BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**24, 2**21, (512, 2048)
+
+# Between two operations on this many numbers, they stay in the nearest cache.
+CACHED_ELEMENTS = 2**19
+
+# Weights of the statistics of one direction's anchors, by name: one for all anchors, or one for each (N,).
+Weights = dict[str, float | Tensor]
+
+
+def block_sizes(columns: Sequence[int], block_rows: int | None) -> tuple[int, int]:
+    """Rows of a block and of a strip; ``block_rows`` overrides both."""
+    if block_rows is not None:
+        return block_rows, block_rows
+    fewest, most = BLOCK_ROWS
+    width = max(1, sum(columns))
+    return max(fewest, min(most, BLOCK_ELEMENTS // width)), max(1, STRIP_ELEMENTS // width)
+
+
+def slices(start: int, stop: int, step: int) -> Iterator[slice]:
+    """Consecutive slices; a single empty one if there is nothing to cut (a process without rows)."""
+    for first in range(start, max(stop, start + 1), step):
+        yield slice(first, min(first + step, stop))
+
+
+def rows_in_cache(matrix: Tensor) -> int:
+    """Rows of a matrix that stay in a processor's cache; on other devices all of them."""
+    return max(1, CACHED_ELEMENTS // max(1, matrix.shape[1]) if matrix.is_cpu else len(matrix))
+
+
+def strips_in_cache(matrix: Tensor) -> Iterator[slice]:
+    return slices(0, len(matrix), rows_in_cache(matrix))
+
+
+def grads_of(pairs: Sequence[tuple[Tensor, Tensor]], leaves: Sequence[Any], retain: bool) -> list[Tensor | None]:
+    """∂(Σ weight · value)/∂leaf of pairs (value, weight); None where no value depends on the leaf."""
+    moving = [leaf for leaf in leaves if leaf.requires_grad]
+    if not pairs or not moving:
+        return [None] * len(leaves)
+    values, weights = zip(*pairs, strict=True)
+    grads = iter(torch.autograd.grad(values, moving, weights, allow_unused=True, retain_graph=retain))
+    return [next(grads) if leaf.requires_grad else None for leaf in leaves]
+
+
+def grads_of_value(value: Tensor, leaves: Sequence[Any]) -> list[Tensor | None]:
+    """∂value/∂leaf of a scalar, which may be differentiated again."""
+    return grads_of([(value, torch.ones_like(value))] if value.requires_grad else [], leaves, retain=True)
+
+
+def record(statistics: Statistics, block: Statistics, place: slice, size: int) -> None:
+    """Writes a block's statistics into those of all ``size`` anchors of this process.
+
+    A copy, because a block's statistics may be views of its similarities.
+    """
+    for name, value in block.items():
+        statistics.setdefault(name, value.new_empty(size))[place] = value.detach()
+
+
+@dataclass
+class GradAccumulator:
+    """The gradients of one number, Σ weight · statistic, while a loop adds to them.
+
+    weights: of the statistics, by direction.
+    like: the unit rows of z1, z2 and the negatives; None where no gradient is needed.
+    positives: by direction, the gradients of the positive similarities of this process's anchors.
+    parameters: the gradients of the objective's parameters.
+    """
+
+    weights: list[Weights]
+    like: list[Tensor | None]
+    positives: list[Tensor]
+    parameters: list[Tensor]
+    _rows: list[Tensor | None] = field(init=False)
+    _written: list[int] = field(init=False)  # the first rows that hold a gradient; the rest is uninitialised
+
+    def __post_init__(self) -> None:
+        self._rows, self._written = [None] * len(self.like), [0] * len(self.like)
+
+    def get(self, index: int) -> Tensor | None:
+        """The gradient of z1, z2 or the negatives so far; None if it is not needed."""
+        like, rows = self.like[index], self._rows[index]
+        if like is None:
+            return None
+        if rows is None:
+            rows = self._rows[index] = torch.empty_like(like)
+        if self._written[index] < len(rows):
+            rows[self._written[index] :] = 0
+            self._written[index] = len(rows)
+        return rows
+
+    def add(self, index: int, block: slice, grad: Tensor) -> None:
+        """Adds to the gradient of a block of rows, if it is needed."""
+        rows, first = self._block(index, block)
+        if rows is not None:
+            rows.copy_(grad) if first else rows.add_(grad)
+
+    def add_product(self, index: int, block: slice, left: Tensor, right: Tensor, weight: Tensor | None = None) -> None:
+        """Adds ``left @ right``, its rows times ``weight`` (B, 1), to the gradient of a block of rows, if needed."""
+        rows, first = self._block(index, block)
+        if rows is None:
+            return
+        if weight is None:
+            rows.addmm_(left, right, beta=0 if first else 1)
+        elif first:
+            rows.addmm_(left, right, beta=0).mul_(weight)
+        else:
+            rows += torch.mm(left, right).mul_(weight)
+
+    def add_to_parameters(self, grads: Sequence[Tensor | None]) -> None:
+        for total, grad in zip(self.parameters, grads, strict=True):
+            if grad is not None:
+                total += grad
+
+    def add_of_anchors(self, direction: Direction, block: slice, grads: Sequence[Tensor | None]) -> None:
+        """Adds the gradients of the rows x_i, of their other views y_i, and of their positive similarities."""
+        for view, grad in zip((direction.anchor, direction.other), grads[:2], strict=True):
+            if grad is not None:
+                self.add(view, block, grad)
+        if grads[2] is not None:
+            self.positives[direction.anchor][direction.local(block)] += grads[2]
+
+    def weighted(self, statistics: Statistics, direction: Direction, block: slice) -> list[tuple[Tensor, Tensor]]:
+        """The statistics of a block that can be differentiated, each with the weights of its anchors."""
+        pairs = []
+        for name, weight in self.weights[direction.anchor].items():
+            value = statistics[name]
+            if value.requires_grad:
+                here = direction.local(block)
+                pairs.append((value, weight[here] if isinstance(weight, Tensor) else torch.full_like(value, weight)))
+        return pairs
+
+    def _block(self, index: int, block: slice) -> tuple[Tensor | None, bool]:
+        """The gradient of a block of rows, and whether nothing was added to it yet.
+
+        A first product is written instead of added, so that nothing has to be filled with zeros.
+        """
+        like = self.like[index]
+        if like is None:
+            return None, False
+        if self._rows[index] is None:
+            self._rows[index] = torch.empty_like(like)
+        first = block.start == self._written[index]
+        if first:
+            self._written[index] = block.stop
+        else:
+            self.get(index)
+        rows = self._rows[index]
+        assert rows is not None
+        return rows[block], first

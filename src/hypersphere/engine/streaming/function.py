@@ -1,0 +1,344 @@
+"""The streamed objective as an autograd function: memory linear in the batch, no backward written by hand.
+
+Forward chooses one of three loops by what the objective sees of its negatives, and computes all gradients there;
+backward only scales them, so that no collective runs in it. How often a loop visits the anchors:
+
+| anchors | visits | because |
+|---|---|---|
+| not coupled | 1 | every anchor's weight in the loss is known before it is visited |
+| coupled | 2 | the first visit collects the statistics that decide the weights |
+| coupled and one-sided | 1 | each anchor moves only itself, so its gradient can be weighted afterwards |
+| symmetric matrix, logsumexp | 2 | each pair is computed once in either visit, for both of its rows |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine.batch import Batch, assemble, directions
+from hypersphere.engine.distributed import gather_statistics, sum_over_ranks, wait_for_all, world_size
+from hypersphere.engine.objective import PairContract, Statistics, apply_metric
+from hypersphere.engine.reductions import reduce_anchors, uniform_weight
+from hypersphere.engine.streaming import general, hardest, logsumexp
+from hypersphere.engine.streaming.accumulate import GradAccumulator, Weights, grads_of_value, slices
+from hypersphere.engine.validation import check_one_row
+from hypersphere.torch_internals import graph_is_freed, plain_operations
+
+CACHED_ROWS = 256
+
+
+def stream(
+    objective: PairContract,
+    z1: Tensor,
+    z2: Tensor,
+    labels: Tensor | None,
+    negatives: Tensor | None,
+    terms: bool,
+    block_rows: int | None,
+) -> Statistics:
+    """The objective's numbers, computed in blocks of ``block_rows`` anchors (None: chosen from the shape)."""
+    if plain_operations():
+        raise RuntimeError(
+            "a streamed objective has no derivatives for torch.func and forward mode; "
+            "wrap its call in `with hypersphere.dense():` if memory allows N×N similarities"
+        )
+    plan = Plan(objective, labels, terms, block_rows, list(objective.parameters()), torch.is_grad_enabled())
+    function: Any = _Reduced
+    if objective.reduction == "none":
+        if world_size(objective.gather) > 1:
+            raise ValueError("reduction 'none' cannot be gathered: the weight of each anchor is not known in forward")
+        function = _PerAnchor
+    values = function.apply(plan, z1, z2, negatives, *plan.parameters)
+    return dict(zip(plan.names, values, strict=True))
+
+
+@dataclass
+class Plan:
+    """What one evaluation needs beside its tensors; ``names`` are those of its results."""
+
+    objective: PairContract
+    labels: Tensor | None
+    terms: bool  # every named number, or the loss alone
+    block_rows: int | None
+    parameters: list[torch.nn.Parameter]
+    grad: bool  # whether anything is to be differentiated at all
+    names: list[str] = field(default_factory=list)
+
+    def sweep(self, batch: Batch, accumulators: list[GradAccumulator]) -> list[Statistics]:
+        """Visits all of this process's anchors once, in the loop that fits; returns their statistics by direction."""
+        objective, scale = self.objective, logsumexp.usable_scale(self.objective)
+        statistics = []
+        for direction in directions(objective, batch):
+            if scale is not None:
+                statistics.append(logsumexp.sweep(objective, scale, direction, accumulators, self.block_rows))
+            elif objective.sees == "hardest" and objective.reads:
+                statistics.append(hardest.sweep(objective, direction, accumulators, self.block_rows))
+            else:
+                statistics.append(general.sweep(objective, direction, accumulators, self.block_rows))
+        wait_for_all(batch.shard)
+        return statistics
+
+    def accumulator(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> GradAccumulator:
+        like = [rows if need else None for rows, need in zip_longest(batch.rows, needs)]
+        positives = [batch.rows[0].new_zeros(batch.shard.size) for _ in directions(self.objective, batch)]
+        parameters = [torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32)) for p in self.parameters]
+        return GradAccumulator(weights, like, positives, parameters)
+
+    def reduce(self, batch: Batch, statistics: list[Statistics]) -> Statistics:
+        """The values that follow from the statistics of this process's anchors and those of all others."""
+        if not self.terms and not self.objective.coupled:
+            statistics = [{"loss": each["loss"]} for each in statistics]
+        return self.named(reduce_anchors(self.objective, gather_statistics(statistics, batch.shard)))
+
+    def named(self, values: Statistics) -> Statistics:
+        return values if self.terms else {"loss": values["loss"]}
+
+
+# ------------------------------------------------------------------------------------------------ values and gradients
+
+
+def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
+    """The values by name, and for each its gradients; ``needs``: which of z1, z2 and negatives need one."""
+    objective, scale = plan.objective, logsumexp.usable_scale(plan.objective)
+    if scale is not None and not plan.terms and logsumexp.is_symmetric(objective, batch):
+        accumulator = plan.accumulator(batch, [], (True, True, False) if scale.learned else needs)
+        values = logsumexp.differentiate_symmetric(objective, scale, batch, accumulator, plan.block_rows)
+        return values, [accumulator]
+    if not objective.coupled and not plan.terms:
+        return _uncoupled(plan, batch, needs)
+    if objective.one_sided and objective.sees == "all" and not plan.parameters:
+        return _coupled_one_sided(plan, batch, needs)
+    return _coupled(plan, batch, needs)
+
+
+def _uncoupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
+    """One visit: every anchor has the same weight."""
+    weight = uniform_weight(plan.objective, batch.size)
+    accumulator = plan.accumulator(batch, [{"loss": weight}, {"loss": weight}], needs)
+    values = plan.reduce(batch, plan.sweep(batch, [accumulator]))
+    sum_over_ranks(accumulator.parameters, batch.shard)
+    return values, [accumulator]
+
+
+def _coupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
+    """Two visits: the first finds the weights of the anchors, the second differentiates."""
+    values, coupling = _couple(plan, batch, plan.sweep(batch, []))
+    accumulators = [plan.accumulator(batch, weights, needs) for weights, _ in coupling]
+    plan.sweep(batch, accumulators)
+    for accumulator, (_, direct) in zip(accumulators, coupling, strict=True):
+        sum_over_ranks(accumulator.parameters, batch.shard)
+        accumulator.add_to_parameters(direct)
+    return values, accumulators
+
+
+def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
+    """One visit: only anchors move, so the gradient of each statistic can be weighted row by row afterwards."""
+    everything = directions(plan.objective, batch)
+    visits = [
+        general.sweep_each_statistic(
+            plan.objective, direction, lambda: plan.accumulator(batch, [], needs), plan.block_rows
+        )
+        for direction in everything
+    ]
+    wait_for_all(batch.shard)
+    values, coupling = _couple(plan, batch, [statistics for statistics, _ in visits])
+    wait_for_all(batch.shard)
+    accumulators = [plan.accumulator(batch, [], needs) for _ in coupling]
+    for total, (weights, _) in zip(accumulators, coupling, strict=True):
+        for direction, (_, by_name), of_direction in zip(everything, visits, weights, strict=True):
+            view = direction.anchor
+            for name, part in by_name.items():
+                weight, grad, rows = of_direction.get(name), part.get(view), total.get(view)
+                if not isinstance(weight, Tensor):
+                    continue
+                total.positives[view].addcmul_(part.positives[view], weight)
+                if grad is not None and rows is not None:
+                    batch.shard.own(rows).addcmul_(batch.shard.own(grad), weight.unsqueeze(1))
+    return values, accumulators
+
+
+def _couple(
+    plan: Plan, batch: Batch, statistics: list[Statistics]
+) -> tuple[Statistics, list[tuple[list[Weights], list[Tensor | None]]]]:
+    """The values that ``combine`` makes of all statistics and, for each value, the weights of this process's
+    statistics, by direction, and its direct gradients with respect to the parameters, the same on every rank."""
+    leaves = gather_statistics(statistics, batch.shard)
+    with torch.enable_grad():
+        for of_direction in leaves:
+            for leaf in of_direction.values():
+                leaf.requires_grad_(leaf.is_floating_point())
+        values = plan.named(reduce_anchors(plan.objective, leaves))
+    flat = [leaf for of_direction in leaves for leaf in of_direction.values()]
+    coupling = []
+    for value in values.values():
+        grads = grads_of_value(value, [*flat, *plan.parameters])
+        each = iter(grads[: len(flat)])
+        by_direction = [{name: next(each) for name in of_direction} for of_direction in leaves]
+        weights: list[Weights] = [
+            {name: batch.shard.own(grad) for name, grad in of_direction.items() if grad is not None}
+            for of_direction in by_direction
+        ]
+        coupling.append((weights, grads[len(flat) :]))
+    return values, coupling
+
+
+# ---------------------------------------------------------------------------------------------- from unit rows to views
+
+
+def _raw_grads(
+    plan: Plan, batch: Batch, accumulator: GradAccumulator, inverse: list[Tensor], views: list[Tensor | None]
+) -> list[Tensor | None]:
+    """Gradients of this process's raw rows, times the processes, over which DDP takes the mean afterwards."""
+    grads: list[Tensor | None] = []
+    for index, z in enumerate(views):
+        rows = None if z is None else accumulator.get(index)
+        if rows is None or z is None:
+            grads.append(None)
+            continue
+        shard = batch.shard_of(index)
+        grad = shard.own(rows)
+        _finish_rows(plan, batch, accumulator, index, grad, inverse[index])
+        if plan.objective.rows is not None:
+            with torch.enable_grad():
+                leaf = z.detach().to(grad.dtype).requires_grad_()
+                (grad,) = torch.autograd.grad(plan.objective.rows(leaf), leaf, grad)
+        # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
+        grads.append(grad * shard.world_size if shard.world_size > 1 else grad)
+    return grads
+
+
+def _finish_rows(
+    plan: Plan, batch: Batch, accumulator: GradAccumulator, index: int, grad: Tensor, inverse: Tensor
+) -> None:
+    """Adds what a view's rows gain from the positives, then goes back from unit rows h to raw ones: (I - h hᵀ) ∂L/∂h
+    over the norm. In place, a few rows at a time, while they are in cache."""
+    objective, shard = plan.objective, batch.shard_of(index)
+    own = shard.own(batch.rows[index])
+    of_positives = [
+        grads
+        for direction, grads in zip(directions(objective, batch), accumulator.positives, strict=True)
+        if (index == direction.anchor or (index == direction.other and not objective.one_sided)) and bool(grads.any())
+    ]
+    for part in slices(0, len(grad), CACHED_ROWS):
+        rows, h = grad[part], own[part]
+        for grads in of_positives:
+            other = apply_metric(objective, shard.own(batch.rows[1 - index])[part])
+            rows.addcmul_(grads[part].unsqueeze(1), other)
+        if objective.rows is None:
+            rows.addcmul_((rows * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse[part])
+
+
+# -------------------------------------------------------------------------------------------------- autograd functions
+
+
+class _Reduced(torch.autograd.Function):
+    """Scalars whose gradients are complete when forward returns."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, plan: Plan, z1: Tensor, z2: Tensor, negatives: Tensor | None, *parameters: Tensor
+    ) -> tuple[Tensor, ...]:
+        # Which of z1, z2, negatives and whether any parameter needs a gradient here, and whether terms are asked for.
+        of_rows, of_parameters = ctx.needs_input_grad[1:4], any(ctx.needs_input_grad[4:])
+        requests = [*(int(plan.grad and need) for need in (*of_rows, of_parameters)), int(plan.terms)]
+        batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives, requests)
+        if len({terms for *_, terms in batch.requests}) > 1:
+            raise ValueError("some processes ask for the loss and others for its terms; all must ask for the same")
+        # A gradient that any rank needs is computed by all.
+        *needs, any_parameter, _ = [any(each) for each in zip(*batch.requests, strict=True)]
+        if any(needs) or any_parameter:
+            values, accumulators = differentiate(plan, batch, tuple(needs))
+        else:
+            values, accumulators = plan.reduce(batch, plan.sweep(batch, [])), []
+        for accumulator in accumulators:
+            rows = [accumulator.get(index) for index in range(3)] if batch.shard.world_size > 1 else []
+            sum_over_ranks([grad for grad in rows if grad is not None], batch.shard)
+        check_one_row(plan.objective, batch.size, len(batch.rows[2]), values["loss"])
+        plan.names = list(values)
+        grads = [
+            [*_raw_grads(plan, batch, accumulator, inverse, [z1, z2, negatives]), *accumulator.parameters]
+            for accumulator in accumulators
+        ]
+        ctx.save_for_backward(*(grad for each in grads for grad in each))  # freed by backward, refused a second time
+        return tuple(value.detach() for value in values.values())
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return (None, *scale_grads(ctx.saved_tensors, upstream))
+
+
+def scale_grads(saved: tuple[Tensor | None, ...], upstream: tuple[Tensor, ...]) -> list[Tensor | None]:
+    """Σ over the values of upstream · gradient; ``saved`` holds the gradients of the first value, then the next …"""
+    _refuse_double_backward()
+    width = len(saved) // len(upstream)
+    total: list[Tensor | None] = [None] * width
+    for number, weight in enumerate(upstream):
+        for place, grad in enumerate(saved[number * width : (number + 1) * width]):
+            if grad is not None:
+                scaled = grad if _is_one(weight) and graph_is_freed() else grad * weight
+                known = total[place]
+                total[place] = scaled if known is None else known + scaled
+    return total
+
+
+def _is_one(weight: Tensor) -> bool:
+    """Whether the loss itself is differentiated, so that gradients need not be scaled."""
+    try:
+        return weight.is_cpu and bool(weight == 1)
+    except RuntimeError:  # a batch of weights
+        return False
+
+
+def _refuse_double_backward() -> None:
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "a streamed objective cannot be differentiated twice; "
+            "wrap its call in `with hypersphere.dense():` if memory allows N×N similarities"
+        )
+
+
+class _PerAnchor(torch.autograd.Function):
+    """Vectors, one number per anchor: their weights come in backward, which visits the anchors once more."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, plan: Plan, z1: Tensor, z2: Tensor, negatives: Tensor | None, *parameters: Tensor
+    ) -> tuple[Tensor, ...]:
+        batch, _ = assemble(plan.objective, z1, z2, plan.labels, negatives)
+        values = plan.named(reduce_anchors(plan.objective, plan.sweep(batch, [])))
+        check_one_row(plan.objective, batch.size, len(batch.rows[2]), values["loss"])
+        plan.names = list(values)
+        ctx.plan, ctx.settings = plan, _settings(plan.objective)
+        ctx.save_for_backward(z1, z2, negatives, plan.labels, *parameters)  # refused if they were changed by then
+        return tuple(values.values())
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        _refuse_double_backward()
+        plan: Plan = ctx.plan
+        z1, z2, negatives, *_ = ctx.saved_tensors
+        if _settings(plan.objective) != ctx.settings:
+            raise RuntimeError(
+                "a setting of the objective was changed between forward and backward, which computes the losses of a "
+                "streamed batch once more; change settings after backward"
+            )
+        by_direction = zip(*(weight.split(len(z1)) for weight in upstream), strict=True)
+        weights: list[Weights] = [dict(zip(plan.names, each, strict=True)) for each in by_direction]
+        with torch.autocast(z1.device.type, enabled=False):
+            batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
+            accumulator = plan.accumulator(batch, weights, ctx.needs_input_grad[1:4])
+            plan.sweep(batch, [accumulator])
+            raw = _raw_grads(plan, batch, accumulator, inverse, [z1, z2, negatives])
+        return (None, *raw, *accumulator.parameters)
+
+
+def _settings(objective: PairContract) -> list[dict[str, object]]:
+    """The numbers and words an objective, and those inside it, are set to."""
+    modules = objective.modules() if isinstance(objective, torch.nn.Module) else [objective]
+    simple = (bool, int, float, str, type(None))
+    return [{k: v for k, v in vars(each).items() if isinstance(v, simple) and k != "training"} for each in modules]

@@ -1,0 +1,156 @@
+"""Loop 3, for any formula: plain autograd on a strip of similarities at a time.
+
+A block of anchors has its similarities computed and is cut into thin strips. Each strip is a small autograd graph of
+its own: similarities as leaves, the objective's ``block``, the gradient with respect to the strip, which overwrites the
+similarities. Two matrix products add the block's gradient to those of the embeddings, and the block is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine.batch import Direction
+from hypersphere.engine.objective import PairContract, Read, Statistics, apply_metric, positives
+from hypersphere.engine.streaming.accumulate import (
+    GradAccumulator,
+    block_sizes,
+    grads_of,
+    record,
+    rows_in_cache,
+    slices,
+)
+
+# Which gradients a strip's statistics need: the accumulators and, for each, pairs of a statistic and its weights.
+Pairs = list[tuple[Tensor, Tensor]]
+Demand = Callable[[Statistics, slice], list[tuple[GradAccumulator, Pairs]]]
+
+
+def sweep(
+    objective: PairContract, direction: Direction, accumulators: Sequence[GradAccumulator], block_rows: int | None
+) -> Statistics:
+    """Visits this process's anchors once: returns their statistics, adds to the accumulators' gradients."""
+    active = [each for each in accumulators if each.weights[direction.anchor]]
+
+    def demand(out: Statistics, strip: slice) -> list[tuple[GradAccumulator, Pairs]]:
+        return [(each, each.weighted(out, direction, strip)) for each in active]
+
+    return _sweep(objective, direction, demand if active else None, block_rows)
+
+
+def sweep_each_statistic(
+    objective: PairContract,
+    direction: Direction,
+    create: Callable[[], GradAccumulator],
+    block_rows: int | None,
+) -> tuple[Statistics, dict[str, GradAccumulator]]:
+    """The same, with the gradient of the sum of every statistic that can be differentiated, by name."""
+    by_name: dict[str, GradAccumulator] = {}
+
+    def demand(out: Statistics, strip: slice) -> list[tuple[GradAccumulator, Pairs]]:
+        moving = [(name, value) for name, value in reversed(out.items()) if value.requires_grad]
+        for name, _ in moving:
+            if name not in by_name:
+                by_name[name] = create()
+        return [(by_name[name], [(value, torch.ones_like(value))]) for name, value in moving]
+
+    return _sweep(objective, direction, demand, block_rows), by_name
+
+
+def _sweep(objective: PairContract, direction: Direction, demand: Demand | None, block_rows: int | None) -> Statistics:
+    batch, shard = direction.batch, direction.batch.shard
+    context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.other])
+    parameters = list(objective.parameters())
+    widths = [direction.num_columns(read) for read in objective.reads]
+    rows, strip_rows = block_sizes(widths, block_rows)
+    if not widths:  # an objective of the rows alone
+        strip_rows = min(strip_rows, rows_in_cache(batch.rows[0]))
+    memory = [batch.rows[0].new_empty(min(rows, shard.size), width) for width in widths]
+    statistics: Statistics = {}
+    for block in slices(shard.start, shard.stop, rows):
+        # 1. Similarities of the block.
+        matrices = [matrix[: block.stop - block.start] for matrix in memory]
+        for read, matrix in zip(objective.reads, matrices, strict=True):
+            _similarities(objective, direction, read, block, matrix)
+        grads_in: dict[tuple[int, int], _BlockGrad] = {}  # by accumulator and matrix
+        accumulators: list[GradAccumulator] = []
+        for strip in slices(block.start, block.stop, strip_rows):
+            inside = slice(strip.start - block.start, strip.stop - block.start)
+            # 2. The formula, as an autograd graph of the strip alone.
+            strips = [matrix[inside] for matrix in matrices]
+            out, leaves = _graph(objective, direction, strip, strips, context, demand is not None)
+            record(statistics, out, direction.local(strip), shard.size)
+            # 3. ∂S of the strip. That of the last accumulator takes the place of the similarities.
+            demanded = [] if demand is None else demand(out, strip)
+            accumulators = [accumulator for accumulator, _ in demanded]
+            for number, (accumulator, pairs) in enumerate(demanded):
+                last = number == len(demanded) - 1
+                x, y, positive, *rest = grads_of(pairs, [*leaves, *parameters], retain=not last)
+                accumulator.add_of_anchors(direction, strip, (x, y, positive))
+                accumulator.add_to_parameters(rest[len(matrices) :])
+                for index, grad in enumerate(rest[: len(matrices)]):
+                    place = grads_in.setdefault((number, index), _BlockGrad(matrices[index], in_place=last))
+                    place.put(inside, grad)
+        # 4. ∂X, ∂Y: two products for each matrix that carries a gradient.
+        for (number, index), place in grads_in.items():
+            if place.grad is not None:
+                _accumulate(objective, direction, objective.reads[index], block, accumulators[number], place.grad)
+    return statistics
+
+
+class _BlockGrad:
+    """The gradient of a block of similarities, put together strip by strip; None while no strip has one."""
+
+    def __init__(self, matrix: Tensor, in_place: bool) -> None:
+        self.matrix, self.in_place = matrix, in_place
+        self.grad: Tensor | None = None
+
+    def put(self, strip: slice, grad: Tensor | None) -> None:
+        if self.grad is None and grad is not None:
+            self.grad = self.matrix if self.in_place else torch.empty_like(self.matrix)
+            self.grad[: strip.start] = 0
+        if self.grad is not None:
+            self.grad[strip] = 0 if grad is None else grad
+
+
+def _similarities(objective: PairContract, direction: Direction, read: Read, block: slice, matrix: Tensor) -> None:
+    row, _ = direction.sources(read)
+    rows = apply_metric(objective, direction.batch.rows[row][block])
+    for part, place in direction.columns(read):
+        torch.mm(rows, direction.batch.rows[part].T, out=matrix[:, place])
+
+
+def _graph(
+    objective: PairContract, direction: Direction, strip: slice, strips: list[Tensor], context: Any, grad: bool
+) -> tuple[Statistics, list[Tensor]]:
+    """The statistics of a strip of anchors, and the leaves of their graph: x, y, positives, matrices."""
+    with torch.set_grad_enabled(grad):
+        x, y = (direction.batch.rows[view][strip].detach() for view in (direction.anchor, direction.other))
+        leaves = [x, y, positives(objective, x, y).detach(), *(matrix.detach() for matrix in strips)]
+        moving = [True, not objective.one_sided, True]
+        moving += [
+            not objective.one_sided or direction.sources(read)[0] == direction.anchor for read in objective.reads
+        ]
+        for leaf, moves in zip(leaves, moving, strict=True):
+            leaf.requires_grad_(grad and moves)
+        anchors = direction.anchors(objective, strip, x, y, leaves[2], leaves[3:], context)
+        return objective.block(anchors), leaves
+
+
+def _accumulate(
+    objective: PairContract, direction: Direction, read: Read, block: slice, accumulator: GradAccumulator, grad: Tensor
+) -> None:
+    """∂X += ∂S Y and ∂Y += ∂Sᵀ X."""
+    row, _ = direction.sources(read)
+    rows, plain = apply_metric(objective, direction.batch.rows[row][block]), objective.metric(grad) is None
+    for part, place in direction.columns(read):
+        keys = direction.batch.rows[part]
+        if plain:
+            accumulator.add_product(row, block, grad[:, place], keys)
+        elif accumulator.like[row] is not None:
+            accumulator.add(row, block, apply_metric(objective, grad[:, place] @ keys))
+        if not objective.one_sided:
+            accumulator.add_product(part, slice(0, len(keys)), grad[:, place].T, rows)

@@ -1,0 +1,113 @@
+"""Loop 2, for objectives that see only the hardest negative of each anchor: one product, and one entry of ∂S a row.
+
+The engine takes the argmax itself. The formula sees the largest similarity h_i = s_i,j(i) of each anchor as a leaf, and
+∂L/∂S is ∂L/∂h_i at (i, j(i)) and 0 elsewhere, so that no product is needed to carry it to the embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine.batch import Direction
+from hypersphere.engine.objective import PairContract, Read, Statistics, apply_metric, positives
+from hypersphere.engine.reductions import argmax
+from hypersphere.engine.streaming.accumulate import GradAccumulator, block_sizes, grads_of, record, slices
+from hypersphere.geometry.near import with_vectors
+
+
+@dataclass(frozen=True)
+class SparseGrad:
+    """∂L/∂S of a block with one entry in each of some rows."""
+
+    rows: Tensor  # (E,) indices in the batch
+    columns: Tensor  # (E,)
+    values: Tensor  # (E,)
+
+
+def sweep(
+    objective: PairContract, direction: Direction, accumulators: Sequence[GradAccumulator], block_rows: int | None
+) -> Statistics:
+    """Visits this process's anchors once: returns their statistics, adds to the accumulators' gradients."""
+    batch, shard = direction.batch, direction.batch.shard
+    context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.other])
+    parameters = list(objective.parameters())
+    active = [each for each in accumulators if each.weights[direction.anchor]]
+    widths = [direction.num_columns(read) for read in objective.reads]
+    rows, _ = block_sizes([max(widths)], block_rows)
+    memory = batch.rows[0].new_empty(min(rows, shard.size), max(widths))
+    statistics: Statistics = {}
+    for block in slices(shard.start, shard.stop, rows):
+        x, y = (batch.rows[view][block].detach() for view in (direction.anchor, direction.other))
+        # 1. Similarities of the block, one matrix after the other, and the largest of each row.
+        largest = [_hardest(objective, direction, read, block, memory) for read in objective.reads]
+        hardest, columns = tuple(value for value, _ in largest), [column for _, column in largest]
+        # 2. The formula, as a small autograd graph.
+        with torch.set_grad_enabled(bool(active)):
+            leaves = [x, y, positives(objective, x, y).detach(), *hardest]
+            moving = [True, not objective.one_sided, True, *(_moves(objective, direction, r) for r in objective.reads)]
+            for leaf, moves in zip(leaves, moving, strict=True):
+                leaf.requires_grad_(moves and bool(active))
+            anchors = direction.anchors(objective, block, x, y, leaves[2], [], context)
+            out = objective.block_from_hardest(anchors, hardest)
+        record(statistics, out, direction.local(block), shard.size)
+        for number, each in enumerate(active):
+            # 3. ∂S: the gradient of the hardest similarity, at its column.
+            retain = number < len(active) - 1
+            grads = grads_of(each.weighted(out, direction, block), [*leaves, *parameters], retain)
+            each.add_of_anchors(direction, block, grads[:3])
+            each.add_to_parameters(grads[len(leaves) :])
+            # 4. ∂X, ∂Y: one row added for each entry.
+            for read, column, grad in zip(objective.reads, columns, grads[3 : len(leaves)], strict=True):
+                if grad is not None:
+                    lines = (column >= 0).nonzero().squeeze(1)
+                    entries = SparseGrad(lines + block.start, column[lines], grad[lines])
+                    _accumulate(objective, direction, read, entries, each)
+    return statistics
+
+
+def _hardest(
+    objective: PairContract, direction: Direction, read: Read, block: slice, memory: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The largest similarity (B,) of each anchor with another instance, and its column (B,); -inf, -1 if none."""
+    row, _ = direction.sources(read)
+    rows = apply_metric(objective, direction.batch.rows[row][block])
+    width = direction.num_columns(read)
+    matrix = memory.flatten()[: len(rows) * width].view(len(rows), width)
+    for part, place in direction.columns(read):
+        torch.mm(rows, direction.batch.rows[part].T, out=matrix[:, place])
+    indices = torch.arange(block.start, block.stop, device=matrix.device)
+    matrix[direction.own(indices, width)] = -inf
+    column = argmax(matrix)
+    largest = matrix.gather(1, column).squeeze(1)
+    if objective.rows is None and objective.metric(rows) is None:
+        nearest = direction.distances(read, block, indices).nearest(matrix, largest)
+        if nearest is not None:  # so near that distances decide which is the nearest
+            column[nearest.lines] = nearest.columns
+            largest = with_vectors(matrix.gather(1, column).squeeze(1), nearest)
+    return largest, torch.where(largest > -inf, column.squeeze(1), -1)
+
+
+def _moves(objective: PairContract, direction: Direction, read: Read) -> bool:
+    """Whether a matrix carries a gradient: of one-sided objectives, only if its rows are the anchors."""
+    return not objective.one_sided or direction.sources(read)[0] == direction.anchor
+
+
+def _accumulate(
+    objective: PairContract, direction: Direction, read: Read, grad: SparseGrad, accumulator: GradAccumulator
+) -> None:
+    """∂x_i += ∂s_ij y_j and ∂y_j += ∂s_ij x_i for every entry (i, j)."""
+    row, _ = direction.sources(read)
+    rows = direction.batch.rows
+    for part, place in direction.columns(read):
+        here = (grad.columns >= place.start) & (grad.columns < place.stop)
+        i, j, value = grad.rows[here], grad.columns[here] - place.start, grad.values[here].unsqueeze(1)
+        of_anchors, of_keys = accumulator.get(row), None if objective.one_sided else accumulator.get(part)
+        if of_anchors is not None:
+            of_anchors.index_add_(0, i, apply_metric(objective, rows[part][j]) * value)
+        if of_keys is not None:
+            of_keys.index_add_(0, j, apply_metric(objective, rows[row][i]) * value)

@@ -1,0 +1,301 @@
+"""Loop 1, for objectives that see only log Σ_j exp(scale · s_ij) of their negatives.
+
+Exponentials e_ij take the place of the similarities, one pass and one sum, and are multiplied with the embeddings as
+they are; the weights of the anchors, w_i = scale · ∂L/∂logsumexp_i / Σ_j e_ij, go to the small side:
+∂L/∂x_i = w_i Σ_j e_ij y_j and ∂L/∂y_j = Σ_i e_ij (w_i x_i).
+
+Where a matrix is symmetric (of one view with itself, or of two views that are anchors in turn), each pair of rows is
+computed once and serves both of its rows. A first visit adds up the sums of all rows; then all weights are known,
+coupled or not; a second visit carries the gradient to both rows of every pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+import torch
+from torch import Tensor
+
+from hypersphere.engine.batch import Batch, Direction, directions
+from hypersphere.engine.objective import PairContract, Read, Statistics, positives
+from hypersphere.engine.reductions import reduce_anchors
+from hypersphere.engine.streaming.accumulate import (
+    GradAccumulator,
+    block_sizes,
+    grads_of,
+    grads_of_value,
+    record,
+    slices,
+    strips_in_cache,
+)
+
+# Up to this scale exponentials of scaled cosines, and sums of very many, stay far from the ends of float32.
+LARGEST_SCALE = 40.0
+
+# An anchor without negatives has a sum of 0, which nothing may be divided by.
+SMALLEST = torch.finfo(torch.float32).tiny
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What similarities are multiplied with, and its value, read from its device once."""
+
+    tensor: Tensor | float
+    value: float
+
+    @property
+    def learned(self) -> bool:
+        return isinstance(self.tensor, Tensor) and self.tensor.requires_grad
+
+    def grads(self, along_scale: Tensor, parameters: Sequence[torch.nn.Parameter]) -> list[Tensor | None]:
+        """From ∂L/∂scale to the parameters the scale is made of."""
+        assert isinstance(self.tensor, Tensor)
+        upstream = along_scale.reshape(self.tensor.shape).to(self.tensor)
+        return grads_of([(self.tensor, upstream)], parameters, retain=True)
+
+
+def usable_scale(objective: PairContract) -> Scale | None:
+    """The scale of an objective that this loop can stream; None: its exponentials would not fit into a float32."""
+    if objective.sees != "logsumexp" or objective.rows is not None or not objective.reads:
+        return None
+    with torch.enable_grad():  # it may be learned
+        scale = objective.scale
+    if scale is None:
+        return None
+    value = scale.item() if isinstance(scale, Tensor) else float(scale)
+    return Scale(scale, value) if 0 < value <= LARGEST_SCALE else None
+
+
+def sweep(
+    objective: PairContract,
+    scale: Scale,
+    direction: Direction,
+    accumulators: Sequence[GradAccumulator],
+    block_rows: int | None,
+) -> Statistics:
+    """Visits this process's anchors once: returns their statistics, adds to the accumulators' gradients."""
+    batch, shard = direction.batch, direction.batch.shard
+    context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.other])
+    parameters = list(objective.parameters())
+    active = [each for each in accumulators if each.weights[direction.anchor]]
+    widths = [direction.num_columns(read) for read in objective.reads]
+    rows, _ = block_sizes(widths, block_rows)
+    memory = [batch.rows[0].new_empty(min(rows, shard.size), width) for width in widths]
+    statistics: Statistics = {}
+    for block in slices(shard.start, shard.stop, rows):
+        x, y = (batch.rows[view][block].detach() for view in (direction.anchor, direction.other))
+        # 1. Similarities, exponentials and their sums.
+        powers = [matrix[: len(x)] for matrix in memory]
+        totals = [_sums(direction, read, block, m, scale) for read, m in zip(objective.reads, powers, strict=True)]
+        sums, own = [total for total, _ in totals], totals[0][1]
+        # 2. The formula, as a small autograd graph. The own instance of "cross" and "both" is the positive.
+        positive = own if objective.reads[0] in ("cross", "both") else positives(objective, x, y)
+        with torch.set_grad_enabled(bool(active)):
+            leaves = [x, y, positive, *(total.log() for total in sums)]
+            for leaf, moves in zip(leaves, [True, not objective.one_sided, *(True for _ in leaves[2:])], strict=True):
+                leaf.requires_grad_(moves and bool(active))
+            anchors = direction.anchors(objective, block, x, y, positive, [], context)
+            out = objective.block_from_logsumexp(anchors, tuple(leaves[3:]), _num_negatives(direction, widths, x))
+        record(statistics, out, direction.local(block), shard.size)
+        for accumulator in active:
+            grads = grads_of(accumulator.weighted(out, direction, block), [*leaves, *parameters], retain=True)
+            accumulator.add_of_anchors(direction, block, grads[:3])
+            accumulator.add_to_parameters(grads[len(leaves) :])
+            for read, matrix, total, grad in zip(objective.reads, powers, sums, grads[3 : len(leaves)], strict=True):
+                if grad is not None:
+                    # 3. ∂S = weight_i e_ij: the weights.
+                    weight = (grad * scale.value / total.clamp_min(SMALLEST)).unsqueeze(1)
+                    # 4. ∂X, ∂Y: two products of the exponentials.
+                    _accumulate(objective, scale, direction, read, block, accumulator, matrix, weight)
+    return statistics
+
+
+def _scaled_similarities(rows: Tensor, keys: Tensor, scale: Scale, out: Tensor) -> None:
+    """scale · row·key of every pair: (B, D), (M, D) -> (B, M)."""
+    torch.addmm(out, rows, keys.T, beta=0, alpha=scale.value, out=out)
+
+
+def _sums(direction: Direction, read: Read, block: slice, powers: Tensor, scale: Scale) -> tuple[Tensor, Tensor]:
+    """Fills a block with exp(scale · s), 0 at the anchors' own instances, and adds up its rows: (B, M) -> (B,); and the
+    similarity with the own instance (B,) that stood there."""
+    row, _ = direction.sources(read)
+    for part, place in direction.columns(read):
+        _scaled_similarities(direction.batch.rows[row][block], direction.batch.rows[part], scale, powers[:, place])
+    own = direction.own(torch.arange(block.start, block.stop, device=powers.device), powers.shape[1])
+    of_own = powers[own][:, 0] / scale.value
+    powers[own] = -inf
+    total = powers.new_empty(len(powers))
+    for strip in strips_in_cache(powers):
+        torch.sum(powers[strip].exp_(), dim=1, out=total[strip])
+    return total, of_own
+
+
+def _num_negatives(direction: Direction, widths: Sequence[int], x: Tensor) -> tuple[Tensor, ...]:
+    """The number of negatives (B,) of each anchor, in each matrix."""
+    return tuple(torch.full((len(x),), width - direction.num_own(width), device=x.device) for width in widths)
+
+
+def _accumulate(
+    objective: PairContract,
+    scale: Scale,
+    direction: Direction,
+    read: Read,
+    block: slice,
+    accumulator: GradAccumulator,
+    powers: Tensor,
+    weight: Tensor,
+) -> None:
+    """∂X += w ⊙ (E Y) and ∂Y += Eᵀ (w ⊙ X); and ∂scale = Σ_ij w_i e_ij s_ij / scale, if it is learned."""
+    row, _ = direction.sources(read)
+    moves = row == direction.anchor or not objective.one_sided
+    rows = direction.batch.rows[row][block]
+    for part, place in direction.columns(read):
+        keys = direction.batch.rows[part]
+        if scale.learned:  # Σ_j w_i e_ij s_ij = x_i · Σ_j w_i e_ij y_j
+            grad = torch.mm(powers[:, place], keys).mul_(weight)
+            along_scale = (grad * rows).sum() / scale.value
+            accumulator.add_to_parameters(scale.grads(along_scale, list(objective.parameters())))
+            if moves:
+                accumulator.add(row, block, grad)
+        elif moves:
+            accumulator.add_product(row, block, powers[:, place], keys, weight)
+        if not objective.one_sided:
+            accumulator.add_product(part, slice(0, len(keys)), powers[:, place].T, rows * weight)
+
+
+# -------------------------------------------------------------------------------------------------- symmetric matrices
+
+
+def is_symmetric(objective: PairContract, batch: Batch) -> bool:
+    """Whether each pair of rows counts alike for both of them, and all rows are on this process."""
+    within = all(read in ("same", "other") for read in objective.reads)
+    between = objective.reads in (("cross",), ("both",)) and objective.anchors == "both"
+    alone = batch.shard.world_size == 1 and not len(batch.rows[2])
+    return alone and not objective.one_sided and (within or between)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Pairs of some rows of a view with some rows of the same or the other view."""
+
+    view: int
+    rows: slice
+    other: int
+    columns: slice
+    shared: int  # so many of the first columns are the rows themselves: there each pair is met twice
+
+    def fill(self, batch: Batch, scale: Scale, memory: Tensor) -> Tensor:
+        """scale · s of these pairs, -inf for a row with its own instance."""
+        rows, keys = batch.rows[self.view][self.rows], batch.rows[self.other][self.columns]
+        out = memory[: len(rows) * len(keys)].view(len(rows), len(keys))
+        _scaled_similarities(rows, keys, scale, out)
+        out[:, self.rows.start - self.columns.start :].fill_diagonal_(-inf)
+        return out
+
+
+def differentiate_symmetric(
+    objective: PairContract, scale: Scale, batch: Batch, accumulator: GradAccumulator, block_rows: int | None
+) -> Statistics:
+    """The reduced loss; adds its gradients to the accumulator, which must hold both views if the scale is learned."""
+    block_rows, _ = block_sizes([batch.size], block_rows)
+    memory = batch.rows[0].new_empty(min(block_rows, batch.size) * batch.size)
+    tiles, parameters = list(_tiles(objective, batch, block_rows)), list(objective.parameters())
+    # 1. Similarities, exponentials and their sums, by view.
+    sums = _sums_of_all(batch, scale, tiles, memory)
+    # 2. The formula for all anchors at once, combined and reduced.
+    leaves = {view: total.log().requires_grad_() for view, total in sums.items()}
+    x, y = (rows.detach().requires_grad_() for rows in batch.rows[:2])
+    positive = positives(objective, x.detach(), y.detach()).requires_grad_()
+    with torch.enable_grad():
+        statistics = [_statistics(objective, each, (x, y), positive, leaves) for each in directions(objective, batch)]
+        loss = reduce_anchors(objective, statistics)["loss"]
+    # 3. ∂S_ij = (weight_i + weight_j) e_ij: the weights, by view.
+    of_x, of_y, of_positive, *rest = grads_of_value(loss, [x, y, positive, *leaves.values(), *parameters])
+    weights = {
+        view: grad * scale.value / sums[view].clamp_min(SMALLEST)
+        for view, grad in zip(leaves, rest[: len(leaves)], strict=True)
+        if grad is not None
+    }
+    # 4. ∂X, ∂Y: two products for each tile.
+    if weights:
+        _accumulate_tiles(batch, scale, tiles, memory, weights, accumulator)
+    if weights and scale.learned:  # every pair has moved both of its rows
+        moved = [(accumulator.get(view), batch.rows[view]) for view in (0, 1)]
+        along_scale = torch.stack([(grad * rows).sum() for grad, rows in moved if grad is not None]).sum()
+        accumulator.add_to_parameters(scale.grads(along_scale / (2 * scale.value), parameters))
+    accumulator.add_to_parameters(rest[len(leaves) :])
+    if of_positive is not None:
+        accumulator.positives[0] += of_positive
+    for view, grad in enumerate((of_x, of_y)):  # of an objective that reads the rows themselves
+        if grad is not None:
+            accumulator.add(view, slice(0, batch.size), grad)
+    return {"loss": loss}
+
+
+def _tiles(objective: PairContract, batch: Batch, block_rows: int) -> Iterator[Tile]:
+    views = {each.sources(read)[0] for each in directions(objective, batch) for read in objective.reads}
+    blocks = list(slices(0, batch.size, block_rows))
+    if objective.reads != ("cross",):
+        for view in sorted(views):
+            for rows in blocks:
+                yield Tile(view, rows, view, slice(rows.start, batch.size), rows.stop - rows.start)
+    if objective.reads in (("cross",), ("both",)):
+        for rows in blocks:
+            yield Tile(0, rows, 1, slice(0, batch.size), 0)
+
+
+def _sums_of_all(batch: Batch, scale: Scale, tiles: Sequence[Tile], memory: Tensor) -> dict[int, Tensor]:
+    """Σ_j exp(scale · s_ij) of every row i, by view."""
+    views = sorted({view for tile in tiles for view in (tile.view, tile.other)})
+    sums = {view: memory.new_zeros(batch.size) for view in views}
+    for tile in tiles:
+        powers = tile.fill(batch, scale, memory)
+        of_rows, of_columns = sums[tile.view][tile.rows], sums[tile.other][tile.columns][tile.shared :]
+        for strip in strips_in_cache(powers):
+            part = powers[strip].exp_()
+            of_rows[strip] += part.sum(dim=1)
+            of_columns += part[:, tile.shared :].sum(dim=0)
+    return sums
+
+
+def _statistics(
+    objective: PairContract,
+    direction: Direction,
+    rows: tuple[Tensor, Tensor],
+    positive: Tensor,
+    leaves: dict[int, Tensor],
+) -> Statistics:
+    """The statistics of all anchors of a direction."""
+    x, y = rows[direction.anchor], rows[direction.other]
+    with torch.no_grad():
+        context = objective.prepare(x.detach(), y.detach())
+    widths = [direction.num_columns(read) for read in objective.reads]
+    anchors = direction.anchors(objective, slice(0, len(x)), x, y, positive, [], context)
+    logsumexp = tuple(leaves[direction.sources(read)[0]] for read in objective.reads)
+    return objective.block_from_logsumexp(anchors, logsumexp, _num_negatives(direction, widths, x))
+
+
+def _accumulate_tiles(
+    batch: Batch,
+    scale: Scale,
+    tiles: Sequence[Tile],
+    memory: Tensor,
+    weights: dict[int, Tensor],
+    accumulator: GradAccumulator,
+) -> None:
+    """∂x_i += (weight_i + weight_j) e_ij x_j and ∂x_j += (weight_i + weight_j) e_ij x_i."""
+    zero = memory.new_zeros(batch.size)
+    for tile in tiles:
+        if accumulator.like[tile.view] is None and accumulator.like[tile.other] is None:
+            continue
+        powers = tile.fill(batch, scale, memory)
+        of_rows = weights.get(tile.view, zero)[tile.rows].unsqueeze(1)
+        of_columns = weights.get(tile.other, zero)[tile.columns]
+        for strip in strips_in_cache(powers):
+            powers[strip].exp_().mul_(of_rows[strip] + of_columns)
+        accumulator.add_product(tile.view, tile.rows, powers, batch.rows[tile.other][tile.columns])
+        if tile.shared < powers.shape[1]:
+            rest = slice(tile.columns.start + tile.shared, tile.columns.stop)
+            accumulator.add_product(tile.other, rest, powers[:, tile.shared :].T, batch.rows[tile.view][tile.rows])

@@ -1,0 +1,43 @@
+"""Where torch lacks a private name that is probed, results are the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import hypersphere as hs
+from hypersphere.testing.example import views
+from hypersphere.torch_internals import graph_is_freed, plain_operations
+
+
+@pytest.mark.parametrize("name", ["infonce", "met", "siglip", "supcon"])
+def test_without_knowing_whether_a_graph_is_freed_gradients_are_copied(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    z1, z2 = (z.requires_grad_() for z in views(9, 4))
+    objective = hs.create_objective(name).double()
+    for context in (hs.dense, lambda: hs.streaming(4)):
+        with context():
+            expected = torch.autograd.grad(objective(z1, z2), [z1, z2])
+            with monkeypatch.context() as patch:
+                patch.delattr(torch._C._autograd, "_get_current_graph_task_keep_graph")
+                assert not graph_is_freed()
+                loss = objective(z1, z2)
+                torch.testing.assert_close(torch.autograd.grad(loss, [z1, z2]), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_backward_can_tell_whether_its_graph_is_freed() -> None:
+    seen: list[bool] = []
+    x = torch.ones(1, requires_grad=True)
+    value = 2 * x
+    value.grad_fn.register_hook(lambda *_: seen.append(graph_is_freed()))
+    torch.autograd.grad(value, x, retain_graph=True)
+    torch.autograd.grad(value, x)
+    assert seen == [False, True]
+
+
+def test_without_the_name_of_transforms_forward_mode_is_still_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch._C, "_are_functorch_transforms_active")
+    assert not plain_operations()
+    with torch.autograd.forward_ad.dual_level():
+        assert plain_operations()
