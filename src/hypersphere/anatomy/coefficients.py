@@ -17,8 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hypersphere.engine import Read, Statistics
-from hypersphere.engine.batch import Direction, assemble, directions
-from hypersphere.engine.objective import apply_metric, positives
+from hypersphere.engine.batch import Direction, apply_metric, assemble, directions, positives
 from hypersphere.engine.reductions import reduce_anchors
 from hypersphere.objectives import PairwiseObjective
 

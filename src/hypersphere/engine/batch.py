@@ -216,3 +216,14 @@ class Direction:
         keys = tuple(self.batch.rows[part].detach() for part in parts)
         own = partial(self.own, indices, sum(map(len, keys)))
         return MatrixDistances(self.batch.rows[row][block].detach(), keys, own)
+
+
+def apply_metric(objective: PairContract, rows: Tensor) -> Tensor:
+    """Rows ready for an inner product: times the objective's metric, if it has one."""
+    metric = objective.metric(rows)
+    return rows if metric is None else rows * metric
+
+
+def positives(objective: PairContract, x: Tensor, y: Tensor) -> Tensor:
+    """x_i·y_i: (B, D), (B, D) -> (B,)."""
+    return (apply_metric(objective, x) * y).sum(dim=1)

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Direction, assemble, directions
+from hypersphere.engine.batch import Direction, apply_metric, assemble, directions, positives
 from hypersphere.engine.distributed import raise_on_all_ranks, world_size
-from hypersphere.engine.objective import FeatureContract, PairContract, Read, Statistics, apply_metric, positives
+from hypersphere.engine.objective import FeatureContract, PairContract, Read, Statistics
 from hypersphere.engine.reductions import reduce_anchors
 from hypersphere.engine.streaming.accumulate import grads_of_value
 from hypersphere.engine.streaming.function import scale_grads, stream

@@ -121,14 +121,3 @@ class FeatureContract(RowContract, Protocol):
 
     def features(self, z1: Tensor, z2: Tensor) -> Statistics:
         """Scalars, "loss" among them, from both views (N, D)."""
-
-
-def apply_metric(objective: PairContract, rows: Tensor) -> Tensor:
-    """Rows ready for an inner product: times the objective's metric, if it has one."""
-    metric = objective.metric(rows)
-    return rows if metric is None else rows * metric
-
-
-def positives(objective: PairContract, x: Tensor, y: Tensor) -> Tensor:
-    """x_i·y_i: (B, D), (B, D) -> (B,)."""
-    return (apply_metric(objective, x) * y).sum(dim=1)

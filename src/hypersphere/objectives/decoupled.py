@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine import Anchors, Statistics
-from hypersphere.objectives.hinge import hinge
+from hypersphere.objectives.hardest import hinge
 from hypersphere.objectives.logsumexp import LogSumObjective, energy_of
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import TEMPERATURES, choice, number

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from hypersphere.engine import Anchors, Statistics, masked_max
 from hypersphere.objectives.base import PairwiseObjective, like_negatives
+
+
+def hinge(alignment: Tensor, energy: Tensor, exists: Tensor) -> Statistics:
+    """max(0, alignment + energy), 0 where no negative ``exists``, and its two parts where it is not 0."""
+    loss = torch.where(exists, torch.relu(alignment + energy), 0)
+    active = loss.detach() > 0
+    return {"loss": loss, "alignment": torch.where(active, alignment, 0), "energy": torch.where(active, energy, 0)}
 
 
 class HardestObjective(PairwiseObjective):

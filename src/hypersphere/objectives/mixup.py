@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hypersphere.engine import Anchors, Statistics
-from hypersphere.engine.objective import apply_metric
+from hypersphere.engine.batch import apply_metric
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.registry import as_objective, register
 from hypersphere.objectives.settings import Setting, anything, choice, flag, number

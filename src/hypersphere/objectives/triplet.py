@@ -9,8 +9,7 @@ from torch import Tensor
 
 from hypersphere.engine import Statistics, masked_min
 from hypersphere.geometry import angle, chord
-from hypersphere.objectives.hardest import HardestObjective
-from hypersphere.objectives.hinge import hinge
+from hypersphere.objectives.hardest import HardestObjective, hinge
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import Number, anything, number
 

@@ -13,16 +13,18 @@ backward only scales them, so that no collective runs in it. How often a loop vi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, assemble, directions
+from hypersphere.engine.batch import Batch, Direction, apply_metric, assemble, directions
 from hypersphere.engine.distributed import gather_statistics, sum_over_ranks, wait_for_all, world_size
-from hypersphere.engine.objective import PairContract, Statistics, apply_metric
+from hypersphere.engine.objective import PairContract, Statistics
 from hypersphere.engine.reductions import reduce_anchors, uniform_weight
 from hypersphere.engine.streaming import general, hardest, logsumexp
 from hypersphere.engine.streaming.accumulate import GradAccumulator, Weights, grads_of_value, slices
@@ -30,6 +32,8 @@ from hypersphere.engine.validation import check_one_row
 from hypersphere.torch_internals import graph_is_freed, plain_operations
 
 CACHED_ROWS = 256
+
+Loop = Callable[[PairContract, Direction, Sequence[GradAccumulator], int | None], Statistics]
 
 
 def stream(
@@ -71,17 +75,20 @@ class Plan:
 
     def sweep(self, batch: Batch, accumulators: list[GradAccumulator]) -> list[Statistics]:
         """Visits all of this process's anchors once, in the loop that fits; returns their statistics by direction."""
-        objective, scale = self.objective, logsumexp.usable_scale(self.objective)
-        statistics = []
-        for direction in directions(objective, batch):
-            if scale is not None:
-                statistics.append(logsumexp.sweep(objective, scale, direction, accumulators, self.block_rows))
-            elif objective.sees == "hardest" and objective.reads:
-                statistics.append(hardest.sweep(objective, direction, accumulators, self.block_rows))
-            else:
-                statistics.append(general.sweep(objective, direction, accumulators, self.block_rows))
+        loop: Loop = general.sweep
+        if self.scale is not None:
+            loop = partial(logsumexp.sweep, scale=self.scale)
+        elif self.objective.sees == "hardest":
+            loop = hardest.sweep
+        everything = directions(self.objective, batch)
+        statistics = [loop(self.objective, each, accumulators, self.block_rows) for each in everything]
         wait_for_all(batch.shard)
         return statistics
+
+    @property
+    def scale(self) -> logsumexp.Scale | None:
+        """That of the loop over sums of exponentials; None: another loop."""
+        return logsumexp.usable_scale(self.objective) if self.objective.sees == "logsumexp" else None
 
     def accumulator(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> GradAccumulator:
         like = [rows if need else None for rows, need in zip_longest(batch.rows, needs)]
@@ -104,7 +111,7 @@ class Plan:
 
 def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
     """The values by name, and for each its gradients; ``needs``: which of z1, z2 and negatives need one."""
-    objective, scale = plan.objective, logsumexp.usable_scale(plan.objective)
+    objective, scale = plan.objective, plan.scale
     if scale is not None and not plan.terms and logsumexp.is_symmetric(objective, batch):
         accumulator = plan.accumulator(batch, [], (True, True, False) if scale.learned else needs)
         values = logsumexp.differentiate_symmetric(objective, scale, batch, accumulator, plan.block_rows)

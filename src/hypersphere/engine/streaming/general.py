@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Direction
-from hypersphere.engine.objective import PairContract, Read, Statistics, apply_metric, positives
+from hypersphere.engine.batch import Direction, apply_metric, positives
+from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.streaming.accumulate import (
     GradAccumulator,
     block_sizes,

@@ -13,8 +13,8 @@ from math import inf
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Direction
-from hypersphere.engine.objective import PairContract, Read, Statistics, apply_metric, positives
+from hypersphere.engine.batch import Direction, apply_metric, positives
+from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.reductions import argmax
 from hypersphere.engine.streaming.accumulate import GradAccumulator, block_sizes, grads_of, record, slices
 from hypersphere.geometry.near import with_vectors

@@ -18,8 +18,8 @@ from math import inf
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Direction, directions
-from hypersphere.engine.objective import PairContract, Read, Statistics, positives
+from hypersphere.engine.batch import Batch, Direction, directions, positives
+from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.reductions import reduce_anchors
 from hypersphere.engine.streaming.accumulate import (
     GradAccumulator,
@@ -58,7 +58,7 @@ class Scale:
 
 def usable_scale(objective: PairContract) -> Scale | None:
     """The scale of an objective that this loop can stream; None: its exponentials would not fit into a float32."""
-    if objective.sees != "logsumexp" or objective.rows is not None or not objective.reads:
+    if objective.rows is not None or not objective.reads:
         return None
     with torch.enable_grad():  # it may be learned
         scale = objective.scale
@@ -70,10 +70,10 @@ def usable_scale(objective: PairContract) -> Scale | None:
 
 def sweep(
     objective: PairContract,
-    scale: Scale,
     direction: Direction,
     accumulators: Sequence[GradAccumulator],
     block_rows: int | None,
+    scale: Scale,
 ) -> Statistics:
     """Visits this process's anchors once: returns their statistics, adds to the accumulators' gradients."""
     batch, shard = direction.batch, direction.batch.shard

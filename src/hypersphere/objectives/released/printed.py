@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine import Anchors, Statistics, count, masked_max, masked_min
-from hypersphere.objectives.hinge import hinge
+from hypersphere.objectives.hardest import hinge
 from hypersphere.objectives.modified import COINCIDENT, ModifiedBarlow, ModifiedMHE, ModifiedMHS
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.triplet import DISTANCES, Triplet

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hypersphere.engine import Statistics
 from hypersphere.objectives.base import PairwiseObjective
-from hypersphere.objectives.hinge import hinge
+from hypersphere.objectives.hardest import hinge
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.triplet import MAT, MET, MPT, NearestTriplet
 
