@@ -140,12 +140,12 @@ def test_a_run_with_a_damaged_file_is_not_probed(name: str, here: Path) -> None:
     for content in [*WRONG, "[{}]", '[{"key": 1, "score": {"labels": "x"}}]']:
         if name != "probes.json" or content != "[]":
             wrong(here / name, content)
-            refused("evaluate", here, "--probe", "knn", "--labels", "1.0", "--seeds", "1")
+            refused("probe", here, "--kind", "knn", "--labels", "1.0", "--seeds", "1")
     for key, value in [("channels", 0), ("size", "x"), ("options", []), ("options", {"width": 10**9}),
                        ("normalise", {"mean": "x", "std": [1]}), ("name", 3)]:  # fmt: skip
         if name == "model/encoder.json":
             (here / name).write_text(json.dumps({**about, "normalise": None, key: value}))
-            assert "encoder.json" in refused("evaluate", here, "--probe", "knn", "--labels", "1.0", "--seeds", "1")
+            assert "encoder.json" in refused("probe", here, "--kind", "knn", "--labels", "1.0", "--seeds", "1")
 
 
 def test_a_model_with_a_damaged_file_is_refused(tmp_path: Path) -> None:

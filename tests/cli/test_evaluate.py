@@ -98,21 +98,6 @@ def test_mteb_runs_on_the_same_model_or_says_it_is_missing(model: Path, monkeypa
     assert json.loads(answer.stdout)["mteb"] == pytest.approx({"STS22": expected, "BIOSSES": expected})
 
 
-def test_a_probe_goes_to_the_image_half(monkeypatch, tmp_path: Path) -> None:
-    asked = {}
-
-    def evaluate_run(run, **options):
-        asked.update(run=run, **options)
-        return SimpleNamespace(to_dict=lambda: {"top1": 0.5})
-
-    stand_in = ModuleType("hypersphere.evaluation.probes")
-    stand_in.evaluate_run = evaluate_run
-    monkeypatch.setitem(sys.modules, "hypersphere.evaluation.probes", stand_in)
-    answer = run(tmp_path, "--probe", "knn", "--labels", "0.1,1", "--seeds", "2", "--json")
-    assert answer.exit_code == 0 and json.loads(answer.stdout) == {"top1": 0.5}
-    assert (asked["run"], asked["probe"], asked["labels"], asked["seeds"]) == (str(tmp_path), "knn", [0.1, 1.0], 2)
-
-
 @pytest.mark.parametrize(
     "words, sentence",
     [
@@ -126,19 +111,15 @@ def test_a_probe_goes_to_the_image_half(monkeypatch, tmp_path: Path) -> None:
         (("{model}", "--transfer", "{folder}"), "has no MR"),
         (("{model}", "--sts", "{folder}", "--embeddings", "x.npy"), "not both"),
         (("--embeddings", "{tmp}/x.npy", "--sts", "{folder}"), "There is no file"),
-        (("--probe", "linear"), "Name the run"),
-        (("{tmp}", "--probe", "linear", "--labels", "half"), "--labels takes shares"),
         (("{model}", "--stss", "{folder}"), "No such option"),
+        (("{model}", "--probe", "knn"), "No such option"),  # of the other command
         (("--embeddings", "x.npy", "--sts", "{folder}", "--pooling", "cls"), "--pooling cannot go with --embeddings"),
         (("--embeddings", "x.npy", "--sts", "{folder}", "--max-length", "9"), "--max-length cannot go with"),
-        (("{tmp}", "--probe", "knn", "--sts", "{folder}", "--fast"), "--fast, --sts cannot go with --probe"),
         (("{model}", "--sts", "{folder}", "--sentences", "{tmp}/x"), "MODEL cannot go with --sentences"),
         (("--sts", "{folder}", "--sentences", "{tmp}/x", "--mteb", "A"), "--mteb cannot go with --sentences"),
-        (("--sts", "{folder}", "--sentences", "{tmp}/x", "--probe", "knn"), "--probe cannot go with --sentences"),
         (("{model}", "--sts", "{folder}", "--tasks", " , "), "--tasks names no task"),
         (("{model}", "--sts", "{folder}", "--cache", "{model}/config.json"), "config.json cannot be written"),
         (("{model}", "--sts", "{folder}", "--cache", "{tmp}", "--no-cache"), "--cache cannot go with --no-cache"),
-        (("{model}", "--sts", "{folder}", "--seeds", "4"), "--seeds has no effect without --probe"),
         (("{model}", "--sts", "{folder}", "--fast"), "--fast has no effect without --transfer"),
         (("{model}", "--transfer", "{folder}", "--setting", "mean"), "--setting has no effect without --sts"),
         (("{model}", "--mteb", "A", "--tasks", "MR"), "--tasks has no effect without --sts or --transfer"),
@@ -158,6 +139,30 @@ def test_bad_input_is_answered_in_one_sentence(words, sentence: str, folder: Pat
     assert len(answer.output.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("named", ["{run}", "{run}/model"])
+@pytest.mark.parametrize("finished", [True, False])
+def test_an_image_encoder_is_sent_to_probe(named: str, finished: bool, folder: Path, tmp_path: Path) -> None:
+    run_folder = tmp_path / "digits"
+    (run_folder / "model").mkdir(parents=True)
+    if finished:
+        (run_folder / "model" / "encoder.json").write_text("{}")
+    else:
+        (run_folder / "recipe.yaml").write_text("task: image\n")
+    answer = run(named.format(run=run_folder), "--sts", folder)
+    assert answer.exit_code == 2
+    assert answer.output == f"{named.format(run=run_folder)} is an image encoder: hypersphere probe {run_folder}\n"
+
+
+@pytest.mark.parametrize("options, kept", [((), "the same command continues"), (("--no-cache",), "nothing was kept")])
+def test_an_interruption_gets_one_sentence(options, kept: str, model: Path, folder: Path, monkeypatch) -> None:
+    def interrupt(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hypersphere.evaluation.sentences.evaluate_sentences", interrupt)
+    answer = run(model, "--sts", folder, *options)
+    assert answer.exit_code == 130 and answer.output.count("\n") == 1 and kept in answer.output
+
+
 def test_an_error_without_words_is_named(model: Path, folder: Path, monkeypatch) -> None:
     def fail(**_: object) -> None:
         raise ValueError
@@ -172,6 +177,16 @@ def test_sentences_never_take_the_place_of_another_file(folder: Path, tmp_path: 
     before = (tmp_path / "mine.npy").read_bytes()
     assert run("--sts", folder, "--tasks", "STS-B", "--sentences", tmp_path / "mine.npy").exit_code == 2
     assert (tmp_path / "mine.npy").read_bytes() == before
+
+
+def test_sentences_of_another_list_are_not_overwritten(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    assert run("--sts", folder, "--tasks", "STS-B", "--sentences", path).exit_code == 0
+    before = path.read_bytes()
+    assert run("--sts", folder, "--tasks", "STS-B", "--sentences", path).exit_code == 0  # the same once more
+    answer = run("--sts", folder, "--tasks", "STS13", "--sentences", path)
+    assert answer.exit_code == 2 and "holds other lines" in answer.output and answer.output.count("\n") == 1
+    assert path.read_bytes() == before
 
 
 def test_the_poolings_are_those_of_the_encoders() -> None:

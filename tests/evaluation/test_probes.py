@@ -477,7 +477,7 @@ def test_what_is_no_run_on_images_is_refused(run, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"is no run: there is no recipe.yaml"):
         evaluate_run(tmp_path / "nowhere")
     write_recipe(run, task="text")
-    with pytest.raises(ValueError, match="trained on 'text'; probes are for runs on images"):
+    with pytest.raises(ValueError, match="is a sentence encoder: hypersphere evaluate"):
         evaluate_run(run)
     (run / "recipe.yaml").write_text("just words")
     with pytest.raises(ValueError, match="should hold an object, not a text"):

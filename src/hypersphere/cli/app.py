@@ -16,6 +16,7 @@ from hypersphere.cli.diagnose import diagnose
 from hypersphere.cli.dissect import dissect
 from hypersphere.cli.evaluate import evaluate
 from hypersphere.cli.objectives import objectives
+from hypersphere.cli.probe import probe
 from hypersphere.cli.reproduce import reproduce
 from hypersphere.cli.train import recipes, train
 
@@ -50,6 +51,7 @@ app.command(epilog="Example: hypersphere advise sentence-transformers/all-MiniLM
 app.command(epilog="Example: hypersphere reproduce li2024/fig2 --quick")(reproduce)
 app.command(epilog="Example: hypersphere diagnose embeddings.npy --page health.html")(diagnose)
 app.command(epilog="Example: hypersphere evaluate MODEL --sts SentEval/data/downstream")(evaluate)
+app.command(epilog="Example: hypersphere probe runs/digits --labels 0.1,1.0 --json")(probe)
 app.command(epilog="Example: hypersphere train digits objective=dhel steps=100")(train)
 app.command(epilog="Example: hypersphere recipes")(recipes)
 app.command(epilog="Example: hypersphere compare digits --objectives ntxent,dhel,vicreg,met --trials 8 --seeds 5")(

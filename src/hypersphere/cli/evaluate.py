@@ -1,4 +1,4 @@
-"""``hypersphere evaluate``: similarity and transfer of a sentence encoder, probes of an image encoder."""
+"""``hypersphere evaluate``: similarity and transfer of a sentence encoder."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from typing import Annotated, Any
 import typer
 
 from hypersphere.cli.answers import console, need_file, need_folder, refuse
+from hypersphere.cli.starting import nothing_begun
 from hypersphere.data.integrity import known_name
+from hypersphere.documents import locate, read_yaml
 from hypersphere.messages import first_line, printable
+from hypersphere.studies.arguments import INTERRUPTED
 
-Tell = Callable[[str, float, float], None]
-LABELS, SEEDS = "0.1,0.5,1.0", 3
+Show = Callable[[str, float, float], None]
 POOLINGS = ("cls", "mean", "first-last")  # those of encoders.text, which takes seconds to import
 
 
 def evaluate(
-    model: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="Model folder, hub id, or run folder.")] = None,
+    model: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="Model folder, hub id, or text run.")] = None,
     sts: Annotated[Path | None, typer.Option("--sts", metavar="DIR", help="SentEval's folder, for STS.")] = None,
     transfer: Annotated[
         Path | None, typer.Option("--transfer", metavar="DIR", help="SentEval's folder, for transfer.")
@@ -40,33 +42,30 @@ def evaluate(
     sentences: Annotated[
         Path | None, typer.Option("--sentences", metavar="FILE", help="Write the sentences to this .jsonl and stop.")
     ] = None,
-    cache: Annotated[Path | None, typer.Option("--cache", metavar="DIR", help="Folder of what is done.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option("--cache", metavar="DIR", help="Directory for cached embeddings and scores.")
+    ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Keep nothing on disk.")] = False,
     mteb: Annotated[list[str] | None, typer.Option("--mteb", metavar="TASK", help="Run this task of mteb too.")] = None,
-    probe: Annotated[
-        str | None,
-        typer.Option("--probe", metavar="NAME", help="Images: linear, mlp (CLOA's), finetune or knn, on a run."),
-    ] = None,
-    labels: Annotated[str, typer.Option("--labels", metavar="A,B", help="Images: shares of labels.")] = LABELS,
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Images: how many draws.")] = SEEDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
-    """STS and transfer of a sentence encoder, or probes of a run's image encoder.
+    """STS and transfer scores of a sentence encoder (an image encoder: hypersphere probe).
 
     Every file of the sets is checked first; a cut or translated copy is refused. Each distinct sentence is encoded
-    once, and kept: a run that was interrupted continues, and a second one takes seconds.
+    once, and kept: an interrupted evaluation continues, and a second one takes seconds.
     """
     given = {
         "MODEL": model is not None, "--sts": sts is not None, "--transfer": transfer is not None,
         "--tasks": tasks is not None, "--setting": setting != "all", "--fast": fast, "--pooling": pooling is not None,
         "--max-length": max_length is not None, "--embeddings": embeddings is not None,
         "--sentences": sentences is not None, "--cache": cache is not None, "--no-cache": no_cache,
-        "--mteb": bool(mteb), "--probe": probe is not None, "--labels": labels != LABELS, "--seeds": seeds != SEEDS,
-        "--json": as_json,
+        "--mteb": bool(mteb), "--json": as_json,
     }  # fmt: skip
     _refuse_idle({option for option, there in given.items() if there})
     if tasks is not None and not _listed(tasks):
         refuse("--tasks names no task; leave it out for all.")
+    if model is not None and (run := _image_run(model)):
+        refuse(f"{model} is an image encoder: hypersphere probe {run}")
     try:
         if pooling is not None:
             known_name(pooling, POOLINGS, "pooling")
@@ -74,8 +73,6 @@ def evaluate(
             need_folder(cache)
         if sentences is not None:
             answer = _write_sentences(sentences, sts, transfer, _listed(tasks))
-        elif probe is not None:
-            answer = _probe(model, probe, labels, seeds, as_json)
         else:
             answer = _sentences(
                 {"model": model, "sts": sts, "transfer": transfer, "tasks": _listed(tasks), "setting": setting}
@@ -88,7 +85,22 @@ def evaluate(
         refuse(f"{first_line(error).rstrip('.')}.")
     except OSError as error:
         refuse(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}).")
+    except KeyboardInterrupt:
+        kept = "nothing was kept" if no_cache or embeddings else "the same command continues with what is encoded"
+        typer.echo(f"Stopped; {kept}.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     typer.echo(printable(answer))
+
+
+def _image_run(model: str) -> Path | None:
+    """The run of the image encoder that MODEL names, by the run's folder or the ``model`` in it; None for any other."""
+    place = locate(model)
+    run = place.parent if place.name == "model" else place
+    try:
+        task = read_yaml(run / "recipe.yaml", dict).get("task")
+    except (OSError, ValueError, ImportError):
+        task = None
+    return run if task == "image" or (run / "model" / "encoder.json").is_file() else None
 
 
 def _refuse_idle(given: set[str]) -> None:
@@ -96,7 +108,6 @@ def _refuse_idle(given: set[str]) -> None:
     folders = {"--sts", "--transfer"}
     rules = (  # if this is given, these say nothing
         ("--sentences", given - {"--sentences", *folders, "--tasks"}, "which only writes the sentences of sets"),
-        ("--probe", given - {"--probe", "MODEL", "--labels", "--seeds", "--json"}, "which is for runs on images"),
         ("--embeddings", given & {"--pooling", "--max-length"}, "which were made elsewhere"),
         ("--no-cache", given & {"--cache"}, "which keeps nothing"),
     )
@@ -104,7 +115,6 @@ def _refuse_idle(given: set[str]) -> None:
         if option in given and idle:
             refuse(f"{', '.join(sorted(idle))} cannot go with {option}, {why}.")
     needs = (  # these say nothing without one of those
-        ({"--labels", "--seeds"}, {"--probe"}),
         ({"--setting"}, {"--sts"}),
         ({"--fast"}, {"--transfer"}),
         ({"--tasks", "--cache", "--no-cache"}, folders if "--mteb" in given else given),
@@ -119,7 +129,8 @@ def _listed(words: str | None) -> list[str] | None:
 
 
 def _write_sentences(path: Path, sts: Path | None, transfer: Path | None, tasks: list[str] | None) -> str:
-    from hypersphere.evaluation.sentences import list_sentences
+    with nothing_begun():
+        from hypersphere.evaluation.sentences import list_sentences
 
     if path.is_dir():
         refuse(f"--sentences is a file, but {path} is a folder.")
@@ -128,43 +139,31 @@ def _write_sentences(path: Path, sts: Path | None, transfer: Path | None, tasks:
     return f"{path}: {number} distinct sentences"
 
 
-def _probe(run: str | None, probe: str, labels: str, seeds: int, as_json: bool) -> str:
-    from hypersphere.evaluation.probes import evaluate_run
-
-    if run is None:
-        refuse("name the run whose encoder is probed.")
-    try:
-        shares = [float(share) for share in _listed(labels) or []]
-    except ValueError:
-        refuse(f"--labels takes shares such as 0.1,0.5,1.0, not {labels!r}.")
-    found: Any = evaluate_run(run, probe=probe, labels=shares, seeds=seeds, progress=True)
-    return json.dumps(found.to_dict(), indent=1) if as_json else str(found)
-
-
 def _sentences(options: dict[str, Any], mteb: list[str], as_json: bool) -> str:
-    from hypersphere.evaluation.mteb_tasks import run_mteb
-    from hypersphere.evaluation.sentences import evaluate_sentences
+    with nothing_begun():
+        from hypersphere.evaluation.mteb_tasks import run_mteb
+        from hypersphere.evaluation.sentences import evaluate_sentences
 
-    model, found, scores = options["model"], None, {}
+    model, evaluation, scores = options["model"], None, {}
     if mteb and model is None:
         refuse("--mteb needs a MODEL.")
     if not mteb or options["sts"] or options["transfer"]:
         if model is None and options["embeddings"] is None:
             refuse("name a MODEL (folder or hub id), or give --embeddings FILE.")
         if not options["sts"] and not options["transfer"]:
-            refuse("say what to evaluate: --sts DIR, --transfer DIR, or --probe NAME for a run on images.")
-        with _course() as tell:
-            found = evaluate_sentences(**options, progress=tell)
+            refuse("say what to evaluate: --sts DIR, --transfer DIR or --mteb TASK.")
+        with _course() as show:
+            evaluation = evaluate_sentences(**options, progress=show)
     if mteb:
         scores = run_mteb(model, mteb, options["pooling"], options["max_length"])
     if as_json:
-        return json.dumps((found.to_dict() if found else {}) | ({"mteb": scores} if mteb else {}), indent=1)
-    lines = [str(found)] if found else []
+        return json.dumps((evaluation.to_dict() if evaluation else {}) | ({"mteb": scores} if mteb else {}), indent=1)
+    lines = [str(evaluation)] if evaluation else []
     return "\n".join([*lines, *(f"mteb {task}: {score:.2f}" for task, score in scores.items())])
 
 
 @contextmanager
-def _course() -> Iterator[Tell]:
+def _course() -> Iterator[Show]:
     """A bar with an estimate for everything that takes long, on stderr."""
     from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -173,11 +172,11 @@ def _course() -> Iterator[Tell]:
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
         begun: dict[str, TaskID] = {}
 
-        def tell(what: str, done: float, total: float) -> None:
+        def show(what: str, done: float, total: float) -> None:
             if what not in begun:
                 begun[what] = bar.add_task(what, total=total)
                 if not screen.is_terminal:
                     screen.print(what)
             bar.update(begun[what], completed=done, total=total)
 
-        yield tell
+        yield show

@@ -220,9 +220,13 @@ def supplied(path: str | Path) -> tuple[Embeddings, About]:
 
 
 def write_sentences(path: str | Path, texts: Sequence[str]) -> int:
-    """The distinct sentences as JSON lines, for an encoder of one's own; their number."""
+    """The distinct sentences as JSON lines, for an encoder of one's own; their number. Embeddings may already stand
+    beside a file of other lines, so that one is not overwritten."""
     distinct = list(dict.fromkeys(texts))
-    write_whole(Path(path), "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in distinct))
+    content = "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in distinct)
+    if Path(path).is_file() and Path(path).read_bytes() != content.encode():
+        raise ValueError(f"{path} holds other lines already; move it away, or give another name.")
+    write_whole(Path(path), content)
     return len(distinct)
 
 

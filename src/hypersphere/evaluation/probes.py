@@ -295,7 +295,8 @@ def _recipe(run: Path) -> dict[str, Any]:
     if "task" not in recipe or not isinstance(data, dict) or not isinstance(data.get("source"), str):
         raise ValueError(f"{path} does not say its task and data.source")
     if recipe["task"] != "image":
-        raise ValueError(f"{run} was trained on {recipe['task']!r}; probes are for runs on images")
+        hint = f"is a sentence encoder: hypersphere evaluate {run} --sts DIR"
+        raise ValueError(f"{run} {hint if recipe['task'] == 'text' else 'has no image encoder, which probes need'}")
     return recipe
 
 
