@@ -25,10 +25,9 @@ from hypersphere.studies.arguments import INTERRUPTED
 from hypersphere.studies.benchmark import overview, summary
 from hypersphere.studies.benchmark.cases import OURS, Case, cases, chosen, inputs, source_of, step
 from hypersphere.studies.benchmark.cells import Cells
-from hypersphere.studies.benchmark.memory import free_memory
-from hypersphere.studies.benchmark.peers import peers_of, taking_part
+from hypersphere.studies.benchmark.measures import format_duration, free_memory, machine
+from hypersphere.studies.benchmark.peers import available_peers, peers_of
 from hypersphere.studies.benchmark.run import Benchmark, Moment, Plan
-from hypersphere.studies.benchmark.timing import duration, machine
 
 SIZES = "64,256,1024,4096,16384,65536"
 OUT = Path("benchmark-objectives")
@@ -86,7 +85,7 @@ def benchmark_objectives(
     about = {"machine": machine(threads), "dim": dim}
     cells = _folder(out, about, {case.label: source for case in wanted if (source := source_of(case))})
     screen = console(stderr=True)
-    pythons, absent = taking_part(lightly_python) if peers else ({}, {})
+    pythons, absent = available_peers(lightly_python) if peers else ({}, {})
     own = tuple(str(expand(path).resolve()) for path in imports or ())
     plan = Plan(wanted, batch_sizes, dim, threads, repeats, _max_bytes(max_gb), max_seconds, pythons, own)
     _warn(screen, absent, threads)
@@ -104,13 +103,13 @@ def _cases(only: list[str] | None, peers: bool, dim: int) -> list[Case]:
     """Every objective with its defaults, and variants that a peer computes; those of the user's own are tried out."""
     known = [case for case in cases() if not case.settings or (peers and peers_of(case.label))]
     try:
-        found = sorted(chosen(only, known), key=lambda case: case.label)
-        for case in found:
+        wanted = sorted(chosen(only, known), key=lambda case: case.label)
+        for case in wanted:
             if source_of(case):
                 step(case.create(dim), *inputs(8, dim))
     except ValueError as error:
         refuse(blame(error) or f"{str(error).rstrip('.')}.")
-    return found
+    return wanted
 
 
 def _sizes(text: str) -> list[int]:
@@ -189,7 +188,7 @@ class Course(AbstractContextManager["Course"]):
         self.bar.stop()
 
     def report(self, now: Moment) -> None:
-        left = f"about {duration(now.left)} left"
+        left = f"about {format_duration(now.left)} left"
         if self.screen.is_terminal:
             words = f"{now.objective} N={now.size} {now.by}"[:34].ljust(34)
             self.bar.update(self.task, description=words, completed=now.spent, total=now.spent + now.left, left=left)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from hypersphere.cli.answers import console, need_folder, refuse
+from hypersphere.cli.starting import nothing_begun
 from hypersphere.documents import expand
 
 
@@ -24,21 +25,22 @@ def benchmark_training(
     as_json: Annotated[bool, typer.Option("--json", help="The result for machines.")] = False,
 ) -> None:
     """Sentences per second and memory beside sentence-transformers' trainer, on the same text."""
-    from hypersphere.studies.benchmark.training import Setting, measure, page, write
-
     if not expand(text).is_file():
         refuse(f"there is no text file {text}.")
     if out is not None:
         need_folder(out)
+    with nothing_begun():
+        from hypersphere.studies.benchmark.training import Setting, measure, page, write
+
     setting = Setting(model, str(expand(text)), batch, steps, threads=threads, cache=cache)
     screen = console(stderr=True)
     try:
-        found = measure(setting, repeats, screen.print)
+        results = measure(setting, repeats, screen.print)
     except ValueError as error:
         refuse(f"{error}.")
-    typer.echo(json.dumps(found) if as_json else page(found))
+    typer.echo(json.dumps(results) if as_json else page(results))
     if out is not None:
         try:
-            typer.echo(f"Written: {write(found, out)}", err=as_json)
+            typer.echo(f"Written: {write(results, out)}", err=as_json)
         except OSError as error:
             refuse(f"{error.filename or out} cannot be written ({error.strerror}).")

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.studies.benchmark.cells import Cell, Cells, ratio
-from hypersphere.studies.benchmark.expectation import expected
+from hypersphere.studies.benchmark.cells import Cell, Cells, expected, ratio
 
 
 def test_the_last_line_of_a_cell_counts(tmp_path: Path) -> None:
     cells = Cells(tmp_path, {"dim": 4})
     cells.keep(Cell("met", "plain", 64, {"1": 2.0}))
     cells.keep(Cell("met", "plain", 64, {"1": 2.0, "2": 1.0}, bytes=8))
-    found = Cells(tmp_path, {"dim": 4}).all()
-    assert found == [Cell("met", "plain", 64, {"1": 2.0, "2": 1.0}, bytes=8)]
-    assert found[0].seconds == 1.0
+    cells_again = Cells(tmp_path, {"dim": 4}).all()
+    assert cells_again == [Cell("met", "plain", 64, {"1": 2.0, "2": 1.0}, bytes=8)]
+    assert cells_again[0].seconds == 1.0
 
 
 def test_half_a_line_is_forgotten_and_the_next_one_is_whole(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypersphere.studies.benchmark import run
 from hypersphere.studies.benchmark.cases import find_case
 from hypersphere.studies.benchmark.cells import FAILED, MEASURED, OVER_MEMORY, OVER_TIME, Cells, ratio
-from hypersphere.studies.benchmark.process import Job, Worker, peak_bytes
 from hypersphere.studies.benchmark.run import Benchmark, Moment, Plan
+from hypersphere.studies.benchmark.worker import Job
 
 Answer = Callable[[Job], dict[str, Any]]
 
@@ -133,10 +133,10 @@ def test_a_cell_that_meets_a_limit_ends_the_larger_ones(turns: list[Any], tmp_pa
         return {"over": "time"} if job.by == "plain" else quick(job)
 
     cells = measure(plan(), tmp_path, late)
-    found = cells.of("infonce", "plain")
-    assert [cell.status for cell in found] == [OVER_TIME] * 3
-    assert [cell.note for cell in found] == ["tried", "not tried: see N = 64", "not tried: see N = 64"]
-    assert [cell.expected_seconds for cell in found] == [100.0, 400.0, 1600.0]  # at least: it was stopped at 100
+    plain = cells.of("infonce", "plain")
+    assert [cell.status for cell in plain] == [OVER_TIME] * 3
+    assert [cell.note for cell in plain] == ["tried", "not tried: see N = 64", "not tried: see N = 64"]
+    assert [cell.expected_seconds for cell in plain] == [100.0, 400.0, 1600.0]  # at least: it was stopped at 100
 
 
 def test_time_is_foreseen_as_a_square_and_the_limit_not_measured_without_ours(turns: list[Any], tmp_path: Path) -> None:
@@ -200,15 +200,3 @@ def test_the_time_left_falls_to_that_of_the_last_cell(turns: list[Any], tmp_path
     assert moments[0].done == 0
     assert moments[-1].done == moments[-1].cells - 1 == 8
     assert 0 < moments[-1].left < moments[0].left
-
-
-def test_a_worker_measures_time_and_memory_within_its_limit() -> None:
-    assert (peak_bytes("infonce", "plain", 512, 8, threads=1) or 0) > 4 * 512**2
-    assert peak_bytes("infonce", "plain", 4096, 8, threads=1, max_bytes=2**20) is None
-
-
-def test_a_worker_that_fails_says_why() -> None:
-    with Worker(Job("infonce", "nobody", 16, 8, 1, 2**40)) as worker:
-        assert worker.ready() == {"failed": "KeyError: 'nobody'"}
-    with Worker(Job("infonce", "hypersphere", 16, 8, 1, 2**40), python="/bin/false") as worker:
-        assert worker.ready() == {"failed": "its process ended with code 1"}

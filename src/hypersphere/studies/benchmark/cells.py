@@ -1,10 +1,11 @@
-"""Measured cells, and the file that keeps them: a line after every turn, of which a cell's last one counts."""
+"""Measured cells, the file that keeps them (a line after every turn; a cell's last line counts), and their growth."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from hypersphere.documents import as_record, parse_json, read_json
 from hypersphere.report import write_whole
 
+REACH = 8  # sizes further apart than this factor say nothing about each other
+Known = Sequence[tuple[int, float]]  # sizes in rising order, and what they took
 MEASURED, OVER_MEMORY, OVER_TIME, FAILED = "measured", "over memory", "over time", "failed"
 
 
@@ -20,7 +23,7 @@ class Cell:
     """One objective by one contestant at one size.
 
     ``rounds`` are seconds by the name of the round: cells that were measured in the same round were measured in turns.
-    A cell beyond a limit says so in ``status``, with the limit and what it would take, estimated from smaller sizes.
+    ``status`` tells a cell beyond a limit from a measured one; ``expected_…`` are then estimated from smaller sizes.
     """
 
     objective: str
@@ -56,7 +59,7 @@ class Cells:
         the user's own the SHA-256 of its file; cells measured before the file was changed are left out."""
         self.sources = dict(sources or {})
         self.path = folder / "cells.jsonl"
-        self._found: dict[tuple[str, str], dict[int, Cell]] = {}
+        self._cells: dict[tuple[str, str], dict[int, Cell]] = {}
         folder.mkdir(parents=True, exist_ok=True)
         self._agree(folder, settings)
         if self.path.exists():
@@ -88,40 +91,62 @@ class Cells:
             except ValueError:
                 raise ValueError(f"line {number} of {self.path} is not a cell") from None
             if cell.source == self.sources.get(cell.objective, cell.source):
-                self.know(cell)
+                self.note(cell)
 
-    def know(self, cell: Cell) -> None:
-        """Takes note of a cell whose next turn will put it on the disk."""
+    def note(self, cell: Cell) -> None:
+        """Remembers a cell without writing it: its next turn does."""
         cell = replace(cell, source=self.sources.get(cell.objective, cell.source))
-        self._found.setdefault((cell.objective, cell.by), {})[cell.size] = cell
+        self._cells.setdefault((cell.objective, cell.by), {})[cell.size] = cell
 
     def keep(self, cell: Cell) -> None:
-        self.know(cell)
+        self.note(cell)
         with self.path.open("ab") as file:
             file.write(json.dumps(asdict(self.get(cell.objective, cell.by, cell.size))).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
     def get(self, objective: str, by: str, size: int) -> Cell:
-        """The cell as it is known, or a new one without rounds."""
-        return self._found.get((objective, by), {}).get(size) or Cell(objective, by, size)
+        """The noted cell, or a new one without rounds."""
+        return self._cells.get((objective, by), {}).get(size) or Cell(objective, by, size)
 
     def of(self, objective: str, by: str) -> list[Cell]:
         """From the smallest size to the largest."""
-        return [cell for _, cell in sorted(self._found.get((objective, by), {}).items())]
+        return [cell for _, cell in sorted(self._cells.get((objective, by), {}).items())]
 
     def all(self) -> list[Cell]:
-        return [cell for cells in self._found.values() for cell in cells.values()]
+        return [cell for cells in self._cells.values() for cell in cells.values()]
 
     def objectives(self) -> list[str]:
-        return _unique(objective for objective, _ in self._found)
+        return _unique(objective for objective, _ in self._cells)
 
     def sizes(self) -> list[int]:
-        return sorted({size for cells in self._found.values() for size in cells})
+        return sorted({size for cells in self._cells.values() for size in cells})
 
     def contestants(self, objective: str) -> list[str]:
-        return _unique(by for each, by in self._found if each == objective)
+        return _unique(by for each, by in self._cells if each == objective)
 
 
 def _unique(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(words))
+
+
+def expected(known: Known, size: int, alone: float = 2.0, most: float = 3.0, reach: float = REACH) -> float | None:
+    """Extrapolated as a power of the size: that of the two largest known sizes, between 1 and ``most``, or ``alone`` if
+    only one is known.
+
+    >>> expected([(64, 1.0)], 128)
+    4.0
+    >>> expected([(64, 1.0), (128, 8.0)], 256)
+    64.0
+    >>> expected([(64, 1.0)], 65536) is None
+    True
+    """
+    smaller = [(n, max(taken, 1e-9)) for n, taken in known if n < size]
+    if not smaller or size > reach * smaller[-1][0]:
+        return None
+    n, taken = smaller[-1]
+    power = alone
+    if len(smaller) > 1:
+        before, less = smaller[-2]
+        power = min(max(math.log(taken / less) / math.log(n / before), 1.0), most)
+    return float(taken * (size / n) ** power)

@@ -11,8 +11,10 @@ What is going to be written may be interrupted: the same command continues.
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,23 +22,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hypersphere.documents import read_json
 from hypersphere.report import write_whole
 from hypersphere.studies.arguments import INTERRUPTED, Arguments, whole_number
 from hypersphere.studies.benchmark import plain
-from hypersphere.studies.benchmark.by_hand import InfoNCEByHand
 from hypersphere.studies.benchmark.cases import OURS, PLAIN, Case, cases, chosen, inputs, step
 from hypersphere.studies.benchmark.engine_page import page
-from hypersphere.studies.benchmark.limits import Work, blocked, elementwise, whole, work
-from hypersphere.studies.benchmark.parts import Parts
-from hypersphere.studies.benchmark.process import peak_bytes
-from hypersphere.studies.benchmark.timing import fastest, in_turns, machine, typical
+from hypersphere.studies.benchmark.limits import InfoNCEByHand, Work, blocked, elementwise, whole, work
+from hypersphere.studies.benchmark.measures import fastest, format_duration, in_turns, machine, typical
+from hypersphere.studies.benchmark.worker import peak_bytes
 
 THREADS, SIZE, DIM = 2, 8192, 768
 Result = dict[str, Any]
 ROW = "objective "  # begins the name of a row of the table
 
 
-def say(words: str) -> None:
+def progress(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
@@ -56,7 +57,7 @@ def objective_result(case: Case, size: int, dim: int, repeats: int) -> Result:
         actions["plain"] = lambda: step(lambda a, b, y: plain_form(objective, a, b, y), z1, z2, labels)
     seconds = fastest(in_turns(actions, repeats))
     sides = {"ours": OURS} if plain_form is None else {"ours": OURS, "plain": PLAIN}
-    found: Result = {
+    row: Result = {
         "label": case.label,
         "products": {"similarities": needed.similarities, "to_anchors": needed.to_anchors, "to_keys": needed.to_keys},
         "matrices": needed.matrices,
@@ -67,20 +68,20 @@ def objective_result(case: Case, size: int, dim: int, repeats: int) -> Result:
         "bytes": {side: peak_bytes(case.label, by, size, dim, THREADS) for side, by in sides.items()},
         "input_bytes": 2 * z1.numel() * z1.element_size(),
     }
-    return {**found, **ratios(seconds)}
+    return {**row, **ratios(seconds)}
 
 
 def ratios(seconds: dict[str, float]) -> Result:
-    found: Result = {}
+    row: Result = {}
     limits = [seconds[form] for form in ("blocked", "whole") if form in seconds]
     if limits:
-        found["limit"] = min(limits)
-        found["to_limit"] = seconds["ours"] / found["limit"]
+        row["limit"] = min(limits)
+        row["to_limit"] = seconds["ours"] / row["limit"]
         if "pass" in seconds:
-            found["to_limit_and_pass"] = seconds["ours"] / (found["limit"] + seconds["pass"])
+            row["to_limit_and_pass"] = seconds["ours"] / (row["limit"] + seconds["pass"])
     if "plain" in seconds:
-        found["to_plain"] = seconds["ours"] / seconds["plain"]
-    return found
+        row["to_plain"] = seconds["ours"] / seconds["plain"]
+    return row
 
 
 def without_gradient(size: int, dim: int, repeats: int) -> Result:
@@ -91,8 +92,8 @@ def without_gradient(size: int, dim: int, repeats: int) -> Result:
 
     @torch.no_grad()
     def value() -> Tensor:
-        found: Tensor = objective(z1, z2)
-        return found
+        loss: Tensor = objective(z1, z2)
+        return loss
 
     actions = {"blocked": blocked(one, size, dim), "whole": whole(one, size, dim), "ours": value}
     seconds = fastest(in_turns(actions, repeats))
@@ -154,29 +155,86 @@ def measurements(
     wanted: Sequence[Case], size: int, dim: int, repeats: int, large: bool
 ) -> dict[str, Callable[[], Result]]:
     """All that is to be measured, by name: a row for each objective, then what is said of InfoNCE alone."""
-    found: dict[str, Callable[[], Result]] = {
+    actions: dict[str, Callable[[], Result]] = {
         f"{ROW}{case.label}": partial(objective_result, case, size, dim, repeats) for case in wanted
     }
     if any(case.label == "infonce" for case in wanted):
-        found |= {
+        actions |= {
             "by_hand": partial(by_hand, size, dim, repeats),
             "without_gradient": partial(without_gradient, size, dim, repeats),
             "small_batch": partial(small_batch, min(128, size), dim, 100 * repeats),
         }
     if large:
-        found["large_batch"] = partial(large_batch, 65536, 256, 1)
-    return found
+        actions["large_batch"] = partial(large_batch, 65536, 256, 1)
+    return actions
 
 
-def together(wanted: Iterable[str], parts: Parts) -> Result:
+class Parts:
+    """Parts of a long measurement, each on disk as soon as it is measured; a rerun begins with them."""
+
+    def __init__(self, result: Path | None, settings: dict[str, Any]) -> None:
+        """``result``: the file that all of it is for, if any. Parts measured under other ``settings`` are refused."""
+        self.settings = settings
+        self.path = None if result is None else result.with_suffix(".part.json")
+        if result is not None:
+            _need_file(result)
+        self.parts = self._before(self.path) if self.path is not None and self.path.exists() else {}
+
+    def _before(self, path: Path) -> dict[str, Result]:
+        try:
+            kept = read_json(path, dict)
+            settings, parts = dict(kept["settings"]), {name: dict(part) for name, part in kept["parts"].items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            raise ValueError(f"{path} does not hold parts of a measurement; move it away to begin anew.") from None
+        for name, value in self.settings.items():
+            if settings.get(name) != value:
+                raise ValueError(
+                    f"{path} holds parts measured with {name} {settings.get(name)!r}, not {value!r}: "
+                    "ask for the same again to continue, or move it away to begin anew."
+                )
+        return parts
+
+    def measure(self, wanted: Mapping[str, Callable[[], Result]], progress: Callable[[str], None]) -> None:
+        """Measures what is missing; reports what comes next and, after the first part, how long the rest may take."""
+        missing = [name for name in wanted if name not in self.parts]
+        began = time.perf_counter()
+        for number, name in enumerate(missing):
+            words = f"{len(wanted) - len(missing) + number + 1}/{len(wanted)} {name.replace('_', ' ')}"
+            if number:
+                each = (time.perf_counter() - began) / number
+                words += f"; about {format_duration(each * (len(missing) - number))} left"
+            progress(words)
+            self.parts[name] = wanted[name]()
+            if self.path is not None:
+                write_whole(self.path, json.dumps({"settings": self.settings, "parts": self.parts}, indent=1) + "\n")
+
+    def finish(self) -> None:
+        """Removes the parts, once the result is written."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+
+def _need_file(path: Path) -> None:
+    """Refuses a file that cannot be written before an hour of work, not after it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{path.parent} cannot be a folder ({error.strerror}).") from None
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, so nothing can be written there.")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"nothing can be written in {path.parent}.")
+
+
+def as_result(wanted: Iterable[str], parts: Parts) -> Result:
     """The parts as one result."""
-    found: Result = {**parts.settings, "objectives": []}
+    result: Result = {**parts.settings, "objectives": []}
     for name in wanted:
         if name.startswith(ROW):
-            found["objectives"].append(parts.found[name])
+            result["objectives"].append(parts.parts[name])
         else:
-            found[name] = parts.found[name]
-    return found
+            result[name] = parts.parts[name]
+    return result
 
 
 def main(arguments: Sequence[str] | None = None, results: Path | None = None) -> int:
@@ -203,18 +261,18 @@ def main(arguments: Sequence[str] | None = None, results: Path | None = None) ->
     wanted = measurements(named, options.size, options.dim, options.repeats, options.large)
     torch.set_num_threads(THREADS)
     try:
-        parts.measure(wanted, say)
+        parts.measure(wanted, progress)
     except KeyboardInterrupt:
-        kept = parts.path if parts.found else None
-        say(f"Stopped; {f'the same command continues with what is in {kept}' if kept else 'nothing was written'}.")
+        kept = parts.path if parts.parts else None
+        progress(f"Stopped; {f'the same command continues with what is in {kept}' if kept else 'nothing was written'}.")
         return INTERRUPTED
-    found = together(wanted, parts)
-    text = page(found)
-    said = "nothing written: this is not the whole benchmark (--json PATH to keep it)"
+    result = as_result(wanted, parts)
+    text = page(result)
+    written = "nothing written: this is not the whole benchmark (--json PATH to keep it)"
     if path is not None:
-        write_whole(path, json.dumps(found, indent=1) + "\n")
-        said = f"written: {path} and {write_whole(path.with_suffix('.md'), text)}"
+        write_whole(path, json.dumps(result, indent=1) + "\n")
+        written = f"written: {path} and {write_whole(path.with_suffix('.md'), text)}"
         parts.finish()
     print(text)
-    say(said)
+    progress(written)
     return 0

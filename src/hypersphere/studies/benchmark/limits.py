@@ -1,4 +1,5 @@
-"""The limit: the matrix products that a straight evaluation needs, and nothing else.
+"""Lower bounds of the time: the matrix products that a straight evaluation needs and nothing else (the limit), and
+InfoNCE written by hand.
 
 Every similarity matrix that is read costs one product, and each side it moves costs one more: three in all. An
 objective whose anchors are coupled must see the similarities twice, which makes four. Where only anchors move
@@ -21,7 +22,8 @@ from hypersphere import dense
 from hypersphere.objectives import Objective
 from hypersphere.studies.benchmark.cases import inputs
 
-BLOCK_ROWS, STRIP_ELEMENTS = 512, 2**20
+BLOCK_ROWS, STRIP_ELEMENTS = 512, 2**20  # of the bare products
+HAND_BLOCK_ROWS, HAND_STRIP_ROWS = 2048, 64  # of InfoNCE by hand
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,10 @@ def _watch(part: Any, block: Callable[[Any], Any], seen: list[Work], busy: list[
 def _needs(part: Any, block: Callable[[Any], Any], anchors: Any) -> Iterator[Work]:
     """What each of the matrices in ``anchors`` costs."""
     leaves = tuple(m.detach().clone().requires_grad_(m.requires_grad) for m in anchors.negatives)
-    found = block(replace(anchors, negatives=leaves))
-    for place, leaf in enumerate(leaves):
-        moves = leaf.requires_grad and any(_depends(value, leaf) for value in found.values())
-        again = part.coupled and (moves or _matters(block, anchors, leaves, place, found))
+    values = block(replace(anchors, negatives=leaves))
+    for index, leaf in enumerate(leaves):
+        moves = leaf.requires_grad and any(_depends(value, leaf) for value in values.values())
+        again = part.coupled and (moves or _matters(block, anchors, leaves, index, values))
         width = leaf.shape[1] // leaf.shape[0]
         yield Work(width * (1 + again), width * moves, width * (moves and not part.one_sided), width)
 
@@ -93,15 +95,15 @@ def _needs(part: Any, block: Callable[[Any], Any], anchors: Any) -> Iterator[Wor
 def _depends(value: Tensor, leaf: Tensor) -> bool:
     if not value.requires_grad:
         return False
-    (slope,) = torch.autograd.grad(value.sum(), leaf, allow_unused=True, retain_graph=True)
-    return slope is not None
+    (grad,) = torch.autograd.grad(value.sum(), leaf, allow_unused=True, retain_graph=True)
+    return grad is not None
 
 
-def _matters(block: Callable[[Any], Any], anchors: Any, leaves: tuple[Tensor, ...], place: int, found: Any) -> bool:
-    """Whether another matrix in this place would change a number that carries a gradient."""
-    other = tuple(0.9 * leaf.detach().roll(3, 1) if p == place else leaf for p, leaf in enumerate(leaves))
+def _matters(block: Callable[[Any], Any], anchors: Any, leaves: tuple[Tensor, ...], index: int, values: Any) -> bool:
+    """Whether another matrix at this index would change a number that carries a gradient."""
+    other = tuple(0.9 * leaf.detach().roll(3, 1) if i == index else leaf for i, leaf in enumerate(leaves))
     changed = block(replace(anchors, negatives=other))
-    return any(v.requires_grad and not torch.equal(v, changed[name]) for name, v in found.items())
+    return any(v.requires_grad and not torch.equal(v, changed[name]) for name, v in values.items())
 
 
 def blocked(needed: Work, size: int, dim: int) -> Callable[[], None]:
@@ -155,3 +157,41 @@ def elementwise(function: str, matrices: int, size: int) -> Callable[[], None]:
             apply(strip[: min(STRIP_ELEMENTS, elements - start)])
 
     return run
+
+
+class InfoNCEByHand:
+    """InfoNCE written for speed alone: what the engine's generality may cost. The value and both gradients by formula,
+    block by block, into memory that is there already.
+
+    For unit rows x, y and p_ij = exp(x_i·y_j/t) / Σ_k exp(x_i·y_k/t): ∂L/∂x_i = (Σ_j p_ij y_j - y_i) / (N t) and
+    ∂L/∂y_j = (Σ_i p_ij x_i - x_j) / (N t). Nothing guards it against temperatures that are too low for a float32.
+    """
+
+    def __init__(self, size: int, temperature: float = 0.05) -> None:
+        self.size, self.scale = size, 1 / temperature
+        self._powers = torch.empty(min(HAND_BLOCK_ROWS, size), size)
+
+    @torch.no_grad()
+    def __call__(self, z1: Tensor, z2: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The loss, and the gradients of z1 and z2 (N, D)."""
+        inverse = [torch.linalg.vector_norm(z, dim=1, keepdim=True).reciprocal() for z in (z1, z2)]
+        x, y = z1 * inverse[0], z2 * inverse[1]
+        grad_x, grad_y = torch.empty_like(x), torch.empty_like(y)
+        weight = self.scale / self.size
+        sums = x.new_empty(self.size, 1)
+        for start in range(0, self.size, HAND_BLOCK_ROWS):
+            rows = slice(start, min(start + HAND_BLOCK_ROWS, self.size))
+            powers = self._powers[: rows.stop - rows.start]
+            torch.addmm(powers, x[rows], y.T, beta=0, alpha=self.scale, out=powers)
+            for first in range(0, len(powers), HAND_STRIP_ROWS):
+                strip = slice(first, first + HAND_STRIP_ROWS)
+                torch.sum(powers[strip].exp_(), dim=1, keepdim=True, out=sums[rows][strip])
+            share = weight / sums[rows]
+            grad_x[rows].addmm_(powers, y, beta=0).mul_(share)
+            grad_y.addmm_(powers.T, x[rows] * share, beta=int(start > 0))
+        for grad, own, other, factor in ((grad_x, x, y, inverse[0]), (grad_y, y, x, inverse[1])):
+            for first in range(0, self.size, 256):
+                part = slice(first, first + 256)
+                g = grad[part].sub_(other[part], alpha=weight)
+                g.addcmul_((g * own[part]).sum(dim=1, keepdim=True), own[part], value=-1).mul_(factor[part])
+        return sums.log().mean() - self.scale * (x * y).sum() / self.size, grad_x, grad_y

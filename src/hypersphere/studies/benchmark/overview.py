@@ -17,9 +17,9 @@ from hypersphere.documents import read_json
 from hypersphere.figures import Curve, GrowthPanel, draw_growth
 from hypersphere.objectives.table import between
 from hypersphere.report import write_whole
-from hypersphere.studies.benchmark import quantities
 from hypersphere.studies.benchmark.cases import LIMIT, OURS, PLAIN
 from hypersphere.studies.benchmark.cells import MEASURED
+from hypersphere.studies.benchmark.measures import format_bytes, format_ratio, format_seconds
 
 BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
 SHOWN = ("infonce", "ntxent", "dhel", "met", "supcon", "vicreg", "barlow")  # of each kind one; the last is our slowest
@@ -63,9 +63,9 @@ def _line(rows: Sequence[Row], name: str) -> list[str] | None:
     here = {row["by"]: row for row in own if row["size"] == size}
     if OURS not in here:
         return None
-    seconds = {by: quantities.seconds(row["seconds"]) for by, row in here.items()}
+    seconds = {by: format_seconds(row["seconds"]) for by, row in here.items()}
     peers = [f"{by} {seconds[by]}" for by in sorted(seconds) if by not in (OURS, LIMIT, PLAIN)]
-    memory = [quantities.size(here[by]["bytes"]) for by in (OURS, PLAIN)]
+    memory = [format_bytes(here[by]["bytes"]) for by in (OURS, PLAIN)]
     return [f"`{name}`", f"{size:,}", seconds[OURS], seconds.get(LIMIT, ""), seconds[PLAIN], ", ".join(peers), *memory]
 
 
@@ -76,15 +76,15 @@ def _sentences(rows: Sequence[Row]) -> list[str]:
     sizes = sorted({row["size"] for row in plain}, reverse=True)
     measured = {size: [row for row in plain if row["size"] == size and row["ours_to_this_seconds"]] for size in sizes}
     size = next((size for size in sizes if 2 * len(measured[size]) >= len(names)), None)
-    found = []
+    sentences = []
     if size is not None:
         times = {row["objective"]: row["ours_to_this_seconds"] for row in measured[size]}
         memory = [row["ours_to_this_bytes"] for row in measured[size] if row["ours_to_this_bytes"]]
-        slower = [f"{name} ({quantities.ratio(value)})" for name, value in sorted(times.items()) if value > 1]
-        words = f"Median of {len(times)} objectives at N = {size:,}: {quantities.ratio(median(times.values()))}"
-        words += f" of the plain form's time and {quantities.ratio(median(memory))} of its memory" if memory else ""
-        found += [f"{words}.", f"Slower than plain there: {', '.join(slower) or 'none'}."]
-    return found + _largest(rows)
+        slower = [f"{name} ({format_ratio(value)})" for name, value in sorted(times.items()) if value > 1]
+        words = f"Median of {len(times)} objectives at N = {size:,}: {format_ratio(median(times.values()))}"
+        words += f" of the plain form's time and {format_ratio(median(memory))} of its memory" if memory else ""
+        sentences += [f"{words}.", f"Slower than plain there: {', '.join(slower) or 'none'}."]
+    return sentences + _largest(rows)
 
 
 def _largest(rows: Sequence[Row]) -> list[str]:
@@ -94,21 +94,21 @@ def _largest(rows: Sequence[Row]) -> list[str]:
     ours, plain = here.get(OURS), here.get(PLAIN)
     if ours is None or ours["status"] != MEASURED or not ours["bytes"]:
         return []
-    words = f"At N = {size:,} `{KNOWN_BY_ALL}` takes {quantities.seconds(ours['seconds'])} and "
-    words += quantities.size(ours["bytes"])
+    words = f"At N = {size:,} `{KNOWN_BY_ALL}` takes {format_seconds(ours['seconds'])} and "
+    words += format_bytes(ours["bytes"])
     if plain is not None and plain["status"] != MEASURED and plain["expected_bytes"]:
-        words += f"; the plain form would need about {quantities.size(plain['expected_bytes'])}"
+        words += f"; the plain form would need about {format_bytes(plain['expected_bytes'])}"
     return [f"{words}."]
 
 
 def _curves(rows: Sequence[Row], name: str, key: str) -> list[Curve]:
-    found = []
+    curves = []
     for by in dict.fromkeys(row["by"] for row in rows if row["objective"] == name):
         own = [row for row in rows if row["objective"] == name and row["by"] == by]
         points = [(row["size"], row[key]) for row in own if row[key]]
         beyond = min((row["size"] for row in own if row["status"].startswith("over")), default=None)
-        found += [Curve(by, points, beyond)] if points else []
-    return found
+        curves += [Curve(by, points, beyond)] if points else []
+    return curves
 
 
 def main(arguments: Sequence[str]) -> int:

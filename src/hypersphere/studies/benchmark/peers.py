@@ -39,17 +39,17 @@ def _anchors_to_keys(loss: Any, miner: Any = None) -> Loss:
 
     def of_views(z1: Tensor, z2: Tensor, labels: Tensor) -> Tensor:
         own, other = _instances(z1), _instances(z2)  # two tensors: told apart by identity
-        found: Tensor = loss(z1, own, miner and miner(z1, own, z2, other), z2, other)
-        return found
+        value: Tensor = loss(z1, own, miner and miner(z1, own, z2, other), z2, other)
+        return value
 
     return of_views
 
 
 def _nearest_triplet(margin: float, distance: str) -> Loss:
-    part = "pytorch_metric_learning."
-    measure = getattr(import_module(part + "distances"), distance)()
-    mean = import_module(part + "reducers").MeanReducer()
-    hardest = import_module(part + "miners").BatchHardMiner(distance=measure)
+    library = "pytorch_metric_learning."
+    measure = getattr(import_module(library + "distances"), distance)()
+    mean = import_module(library + "reducers").MeanReducer()
+    hardest = import_module(library + "miners").BatchHardMiner(distance=measure)
     return _anchors_to_keys(
         _metric_learning("TripletMarginLoss", margin=margin, distance=measure, reducer=mean), hardest
     )
@@ -124,7 +124,7 @@ def peer_loss(peer: str, label: str) -> Loss:
     return PEERS[peer][1][label]()
 
 
-def own_environment() -> Path | None:
+def lightly_environment() -> Path | None:
     """The interpreter that benchmarks/lightly_env made, when this package runs from a checkout."""
     import hypersphere
 
@@ -132,7 +132,7 @@ def own_environment() -> Path | None:
     return next((path for path in (made / "bin" / "python", made / "Scripts" / "python.exe") if path.exists()), None)
 
 
-def taking_part(lightly_python: Path | None) -> tuple[dict[str, str], dict[str, str]]:
+def available_peers(lightly_python: Path | None) -> tuple[dict[str, str], dict[str, str]]:
     """The peers that can be measured and the interpreter of each; those that cannot, and why."""
     pythons, absent = {}, {}
     for peer, (module, _) in PEERS.items():
@@ -140,7 +140,7 @@ def taking_part(lightly_python: Path | None) -> tuple[dict[str, str], dict[str, 
             pythons[peer] = sys.executable
         else:
             absent[peer] = f"{peer} is not installed"
-    elsewhere = lightly_python or own_environment()
+    elsewhere = lightly_python or lightly_environment()
     if elsewhere is not None and ("lightly" in absent or lightly_python is not None):
         command = [str(elsewhere), "-c", "import lightly.loss, hypersphere.studies.benchmark.worker"]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -11,12 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from hypersphere.studies.benchmark.cases import LIMIT, OURS, PLAIN, Case
-from hypersphere.studies.benchmark.cells import FAILED, MEASURED, OVER_MEMORY, OVER_TIME, Cell, Cells
-from hypersphere.studies.benchmark.expectation import expected
+from hypersphere.studies.benchmark.cells import FAILED, MEASURED, OVER_MEMORY, OVER_TIME, Cell, Cells, expected
 from hypersphere.studies.benchmark.limits import work
 from hypersphere.studies.benchmark.peers import peers_of
-from hypersphere.studies.benchmark.process import Job, Worker
-from hypersphere.studies.benchmark.worker import SHORT
+from hypersphere.studies.benchmark.worker import SHORT, Job, Worker
 
 ENOUGH = 2.0  # seconds: a cell whose rounds add up to this needs no more of them
 WARM = 1.0  # seconds: the first turn of a quicker cell only warms up
@@ -43,12 +41,12 @@ class Plan:
     @cached_property
     def contestants(self) -> dict[str, list[str]]:
         """By case: ours first, then the limit, the plain form and the peers, where there are such."""
-        found = {}
+        contestants = {}
         for case in self.cases:
             limit = [LIMIT] if work(case.create(self.dim), self.dim).products else []
             plain = [PLAIN] if case.plain else []
-            found[case.label] = [OURS, *limit, *plain, *(p for p in peers_of(case.label) if p in self.pythons)]
-        return found
+            contestants[case.label] = [OURS, *limit, *plain, *(p for p in peers_of(case.label) if p in self.pythons)]
+        return contestants
 
     def groups(self) -> Iterator[tuple[str, int]]:
         """Small sizes of all cases first, so that what comes later can be foreseen."""
@@ -118,9 +116,9 @@ class Benchmark:
                 answer = workers[by].ready()
                 if "ready" in answer:
                     cell = self.cells.get(label, by, size)
-                    # Known from here on, on disk with its first turn; what was beyond a limit starts anew.
+                    # Noted here, written to disk with its first turn; a cell beyond a limit starts anew.
                     fresh = cell if cell.status == MEASURED else Cell(label, by, size)
-                    self.cells.know(replace(fresh, version=answer["version"]))
+                    self.cells.note(replace(fresh, version=answer["version"]))
                 else:
                     self._drop(workers, label, by, size, answer)
             self._rounds(workers, label, size, report)

@@ -11,9 +11,9 @@ from typing import Any
 
 from hypersphere.figures import Curve, GrowthPanel
 from hypersphere.report import markdown_table
-from hypersphere.studies.benchmark import quantities
 from hypersphere.studies.benchmark.cases import LIMIT, OURS, PLAIN
 from hypersphere.studies.benchmark.cells import FAILED, MEASURED, OVER_MEMORY, OVER_TIME, Cell, Cells, ratio
+from hypersphere.studies.benchmark.measures import format_bytes, format_ratio, format_seconds
 from hypersphere.studies.benchmark.overview import overview
 
 Row = dict[str, Any]
@@ -39,20 +39,20 @@ class Summary:
     absent: Mapping[str, str]
 
     def contestants(self, objective: str) -> list[str]:
-        found = self.cells.contestants(objective)
-        return [*(by for by in ORDER if by in found), *sorted(by for by in found if by not in ORDER)]
+        names = self.cells.contestants(objective)
+        return [*(by for by in ORDER if by in names), *sorted(by for by in names if by not in ORDER)]
 
     def objectives(self) -> list[str]:
         return sorted(self.cells.objectives())
 
     def rows(self) -> list[Row]:
         """One for each cell, plain numbers."""
-        found = []
+        rows = []
         for objective in self.objectives():
             for by in self.contestants(objective):
                 for cell in self.cells.of(objective, by):
                     ours = self.cells.get(objective, OURS, cell.size)
-                    found.append(
+                    rows.append(
                         {
                             "objective": objective,
                             "by": by,
@@ -70,7 +70,7 @@ class Summary:
                             "version": cell.version,
                         }
                     )
-        return found
+        return rows
 
     def as_json(self) -> str:
         return json.dumps({**self.about, "absent": dict(self.absent), "cells": self.rows()}, indent=1) + "\n"
@@ -93,7 +93,7 @@ class Summary:
         ]
 
     def _ratio(self, cell: Cell) -> str:
-        return quantities.ratio(ratio(self.cells.get(cell.objective, OURS, cell.size), cell))
+        return format_ratio(ratio(self.cells.get(cell.objective, OURS, cell.size), cell))
 
     def _table(self, title: str, show: Callable[[Cell], str], without: Sequence[str]) -> Table:
         sizes = self.cells.sizes()
@@ -113,24 +113,24 @@ class Summary:
     def notes(self) -> list[str]:
         """What a reader of the tables must know."""
         on = self.about["machine"]
-        found = [
+        notes = [
             f"D = {self.about['dim']}, {on['dtype']}, {on['threads']} thread{'s' * (on['threads'] > 1)} of "
             f"{on['processor']}, torch {on['torch']}; fastest of rounds taken in turns.",
             "limit: the matrix products of a straight evaluation and nothing else; the engine may do with fewer.",
         ]
         cells = self.cells.all()
         versions = sorted({f"{cell.by} {cell.version}" for cell in cells if cell.version and cell.by not in ORDER})
-        found += [f"peers: {'; '.join(versions)}."] if versions else []
+        notes += [f"peers: {'; '.join(versions)}."] if versions else []
         over = {(c.status, c.limit) for c in cells if c.status in (OVER_MEMORY, OVER_TIME) and c.limit is not None}
         if over:
             words = " or ".join(_limit(*each) for each in sorted(over, reverse=True))
-            found.append(
+            notes.append(
                 f"~: over the limit ({words}), so not measured but estimated from smaller sizes, time at most as N² "
                 "(the CSV says which limit, and whether it was tried)."
             )
-        found += [f"{c.objective} by {c.by} at N = {c.size} failed: {c.note}" for c in cells if c.status == FAILED]
-        found += [f"{peer} did not take part: {why}." for peer, why in self.absent.items()]
-        return found
+        notes += [f"{c.objective} by {c.by} at N = {c.size} failed: {c.note}" for c in cells if c.status == FAILED]
+        notes += [f"{peer} did not take part: {why}." for peer, why in self.absent.items()]
+        return notes
 
     def as_markdown(self) -> str:
         parts = ["# Objectives: time and memory against the batch size", *overview(self.rows(), self.about)]
@@ -154,28 +154,24 @@ class Summary:
         return ratio(cell, self.cells.get(cell.objective, OURS, cell.size))
 
     def _curves(self, objective: str, value: Callable[[Cell], float | None]) -> list[Curve]:
-        found = []
+        curves = []
         for by in self.contestants(objective):
             points = [(cell.size, value(cell)) for cell in self.cells.of(objective, by)]
             beyond = [cell.size for cell in self.cells.of(objective, by) if cell.status in (OVER_MEMORY, OVER_TIME)]
             measured = [(n, v) for n, v in points if v]
             if measured:
-                found.append(Curve(by, measured, min(beyond, default=None)))
-        return found
+                curves.append(Curve(by, measured, min(beyond, default=None)))
+        return curves
 
 
 def _seconds(cell: Cell) -> str:
     return (
-        quantities.seconds(cell.seconds)
-        if cell.status == MEASURED
-        else _about(cell, quantities.seconds(cell.expected_seconds))
+        format_seconds(cell.seconds) if cell.status == MEASURED else _about(cell, format_seconds(cell.expected_seconds))
     )
 
 
 def _bytes(cell: Cell) -> str:
-    return (
-        quantities.size(cell.bytes) if cell.status == MEASURED else _about(cell, quantities.size(cell.expected_bytes))
-    )
+    return format_bytes(cell.bytes) if cell.status == MEASURED else _about(cell, format_bytes(cell.expected_bytes))
 
 
 def _about(cell: Cell, estimate: str) -> str:
@@ -184,4 +180,4 @@ def _about(cell: Cell, estimate: str) -> str:
 
 
 def _limit(status: str, value: float | None) -> str:
-    return quantities.size(value) if status == OVER_MEMORY else f"{value:g} s"
+    return format_bytes(value) if status == OVER_MEMORY else f"{value:g} s"
