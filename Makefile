@@ -10,7 +10,7 @@ export HF_HUB_OFFLINE := 1
 .NOTPARALLEL:
 
 test: lint types imports
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 demo: venv
 	$(BIN)/hypersphere compare demo

@@ -1,4 +1,4 @@
-"""What tests share: a cache that is not the user's, and a file of somebody's own objectives."""
+"""What tests share: a cache that is not the user's, threads, and a file of somebody's own objectives."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from hypersphere.objectives import files, registry
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background job has it, and then its children
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if "PYTEST_XDIST_WORKER" in os.environ:  # two test processes on two cores: one thread each, and for their children
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
 
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 MORE = '''
@@ -48,6 +52,15 @@ class Scaled(torch.nn.Module):
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test reads or fills the user's."""
     os.environ["HYPERSPHERE_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def own_threads() -> Iterator[None]:
+    """A test that sets the number of threads sets it for itself alone."""
+    threads = torch.get_num_threads()
+    yield
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)

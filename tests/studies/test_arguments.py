@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import signal
+import time
 
-PROGRAM = """
-import os, signal, sys, time
+import pytest
+
 from hypersphere.studies.arguments import run_command
 
-def work():
-    if len(sys.argv) == 1:
-        return 3
-    os.kill(os.getpid(), signal.SIGINT)
+
+def until_interrupted() -> int:
+    signal.raise_signal(signal.SIGINT)
     time.sleep(60)
     return 0
 
-run_command(work, *sys.argv[2:])
-"""
+
+def test_a_command_ends_with_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_command(lambda: 3)
+    assert ended.value.code == 3 and capsys.readouterr() == ("", "")
 
 
-def ended(*words: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=50)
-    return done.returncode, done.stderr.strip()
-
-
-def test_a_command_ends_with_its_code() -> None:
-    assert ended() == (3, "")
-
-
-def test_an_interrupted_command_says_what_became_of_it() -> None:
-    assert ended("stop") == (130, "Stopped; nothing was written.")
-    assert ended("stop", "half of it is kept") == (130, "Stopped; half of it is kept.")
+def test_an_interrupted_command_says_what_became_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    for given, sentence in (((), "nothing was written"), (("half of it is kept",), "half of it is kept")):
+        with pytest.raises(SystemExit) as ended:
+            run_command(until_interrupted, *given)
+        assert ended.value.code == 130 and capsys.readouterr().err.strip() == f"Stopped; {sentence}."

@@ -1,6 +1,7 @@
 """Contests and the items that read them: every one is complete, and runs from end to end at its tiny scale."""
 
 import csv
+import functools
 import io
 import json
 import re
@@ -10,6 +11,7 @@ import pytest
 
 from hypersphere.studies.compare.cells import Plan
 from hypersphere.studies.reproduce import contest as holding
+from hypersphere.studies.reproduce import items
 from hypersphere.studies.reproduce.catalogue import ITEMS
 from hypersphere.studies.reproduce.contest import contests, hold, record_path, recorded
 from hypersphere.studies.reproduce.index import NOT_RUN, index
@@ -45,8 +47,12 @@ def test_the_runs_of_a_record_are_cells_of_its_contest(path):
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_an_item_can_be_written_from_runs_without_scores(name, tmp_path):
-    """From contests that gave little: nothing is claimed."""
+def test_an_item_can_be_written_from_runs_without_scores(name, tmp_path, monkeypatch):
+    """From contests that gave little: nothing is claimed. Figures are drawn once, not a second time as PDF."""
+    drawn = items._drawn
+    monkeypatch.setattr(
+        items, "_drawn", lambda figure, kind, title: drawn(figure, kind, title) if kind == "png" else b""
+    )
     little = {each: held(each, lambda cell: result(30.0, "knn"), "tiny") for each in ITEMS[name].contests}
     finding, folder = write(name, find(name)(little), tmp_path, quick=True, held=little)
     assert finding.verdict == "undecided" and finding.published and finding.here
@@ -131,14 +137,28 @@ def test_a_table_is_what_its_results_say(path):
         assert written == expected
 
 
-@pytest.mark.parametrize("path", sorted((RESULTS / "studies").glob("*.json")), ids=lambda path: path.stem)
-def test_the_verdicts_come_from_the_recorded_runs(path):
-    """Every item whose contests are all recorded and complete gives again the verdict that stands in results/."""
-    known = {name: recorded(name, "small", RESULTS) for name in contests()}
-    for name in TRAINED:
-        needed = {each: known[each] for each in ITEMS[name].contests}
-        written = RESULTS / name / "results.json"
-        if path.stem in needed and all(needed.values()) and written.is_file():
-            finding, tree = find(name)(needed), json.loads(written.read_text())
-            for each in ("verdict", "here", "measured"):
-                assert getattr(finding, each) == tree[each]
+@functools.cache
+def in_results(name):
+    """A contest as results/ has it; read once for all items that need it."""
+    return recorded(name, "small", RESULTS)
+
+
+def written_from_records(name):
+    recorded_all = all(record_path(RESULTS, each, "small").is_file() for each in ITEMS[name].contests)
+    return recorded_all and (RESULTS / name / "results.json").is_file()
+
+
+RECORDED = [name for name in TRAINED if written_from_records(name)]
+
+
+def test_every_record_is_of_a_contest_and_some_items_are_written_from_them():
+    assert {path.stem for path in (RESULTS / "studies").glob("*.json")} <= set(contests()) and RECORDED
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_verdicts_come_from_the_recorded_runs(name):
+    """Every item whose contests are all recorded gives again the verdict that stands in results/."""
+    finding = find(name)({each: in_results(each) for each in ITEMS[name].contests})
+    tree = json.loads((RESULTS / name / "results.json").read_text())
+    for each in ("verdict", "here", "measured"):
+        assert getattr(finding, each) == tree[each]
