@@ -10,6 +10,7 @@ import pytest
 from hypersphere.studies.benchmark import engine
 from hypersphere.studies.benchmark.cases import Case
 from hypersphere.studies.benchmark.engine import Parts, main
+from hypersphere.studies.benchmark.engine_page import page
 
 
 def test_the_benchmark_writes_its_numbers_and_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,3 +100,8 @@ def test_an_unknown_objective_is_answered_with_the_nearest(capsys: pytest.Captur
     assert stopped.value.code == 2
     assert "did you mean 'infonce'?" in said
     assert said.count("\n") == 1
+
+
+def test_the_page_of_the_committed_results_is_theirs() -> None:
+    path = Path(__file__).parents[3] / "benchmarks" / "results" / "engine.json"
+    assert page(json.loads(path.read_text())) == path.with_suffix(".md").read_text(encoding="utf-8")
