@@ -59,7 +59,10 @@ def test_a_link_stays_and_what_it_leads_to_keeps_its_permissions(tmp_path: Path)
     assert (tmp_path / "ring").is_symlink()
 
 
-@pytest.mark.parametrize("content", ["text", b"text", lambda place: place.write_text("text")], ids=str)
+CONTENTS = {"text": "text", "bytes": b"text", "function": lambda place: place.write_text("text")}
+
+
+@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
 def test_a_fifo_is_written_into(tmp_path: Path, content: Content) -> None:
     path = tmp_path / "fifo"
     os.mkfifo(path)
