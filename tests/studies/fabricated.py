@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hypersphere.studies.compare.cells import Cell, Plan, unique
-from hypersphere.studies.compare.choice import choose
+from hypersphere.studies.compare.choice import choose, tuned
 from hypersphere.studies.compare.queue import Attempt
 from hypersphere.studies.compare.results import collect
 from hypersphere.studies.reproduce.contest import Held, Scale, contests
@@ -24,9 +25,15 @@ def result(validation: float, metric: str = "knn", steps: int = 300, **scores: f
     }  # fmt: skip
 
 
+@cache
+def _plan(name: str, scale: Scale) -> Plan:
+    """Made once: a large contest has a thousand recipes."""
+    return Plan(contests()[name].at(scale, Path("nowhere")))
+
+
 def held(name: str, make: Callable[[Cell], dict[str, Any] | str], scale: Scale = "small") -> Held:
     """A contest in which ``make`` gives each cell its result, or the reason for which it failed."""
-    plan = Plan(contests()[name].at(scale, Path("nowhere")))
+    plan = _plan(name, scale)
 
     def ended(cells: list[Cell]) -> dict[str, Attempt]:
         made = {cell.id: make(cell) for cell in unique(cells)}
@@ -36,6 +43,9 @@ def held(name: str, make: Callable[[Cell], dict[str, Any] | str], scale: Scale =
         }
 
     attempts = ended(plan.begin)
+    for _ in plan.study.stages:
+        for objective in plan.study.objectives:
+            attempts |= ended(tuned(plan, objective, attempts))
     for objective, chosen in [] if plan.study.grid else choose(plan, attempts):
         attempts |= ended(plan.test(objective, chosen))
     return Held(contests()[name], scale, collect(plan, attempts), dict(ABOUT))

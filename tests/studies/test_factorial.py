@@ -2,43 +2,134 @@
 
 import numpy as np
 import pytest
+from scipy.stats import bootstrap
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import LeaveOneGroupOut
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from hypersphere.studies.reproduce.own.factorial import factorial
-from hypersphere.studies.reproduce.own.prediction import gain, predict
+from hypersphere.studies.reproduce.own.factorial import PARTS, SETS, analyse, factorial
+from hypersphere.studies.reproduce.own.prediction import RIDGES, alike, gain, predict
 from tests.studies.fabricated import held, result
 
+NUMBERS = ("with_gradient", "hardest_weight", "ratio", "gap", "effective_rank", "alignment", "uniformity")
+CONTESTS = ("factorial-images", "factorial-text")
 
-def world(rule):
-    """Every cell gets an anatomy from its name, and the quality that ``rule`` gives to it."""
 
-    def make(cell):
-        draw = np.random.default_rng(abs(hash_of(cell.objective)))
-        numbers = dict(zip(("with_gradient", "hardest_weight", "ratio", "gap", "effective_rank", "alignment",
-                            "uniformity"), draw.uniform(0.1, 1, 7).tolist(), strict=True))  # fmt: skip
-        score = rule(numbers, np.random.default_rng([cell.seed, cell.trial, abs(hash_of(cell.objective))]))
-        made = result(score, knn=score)
-        return made | {"measured": [{"step": 300, **numbers}]}
+def world(rule, contests=CONTESTS):
+    """Every objective gets an anatomy from its name, and the quality that ``rule`` gives to it."""
 
-    return {"factorial-images": held("factorial-images", make)}
+    def made(metric, test):
+        def make(cell):
+            name = hash_of(cell.objective)
+            numbers = dict(zip(NUMBERS, np.random.default_rng(name).uniform(0.1, 1, 7).tolist(), strict=True))
+            score = rule(numbers, np.random.default_rng([cell.seed, cell.trial, name]))
+            begin = dict.fromkeys(NUMBERS, 99.0)  # before the first step: says nothing about the objective
+            return result(score, metric, **{test: score}) | {
+                "measured": [{"step": 0, **begin}, {"step": 300, **numbers}]
+            }
+
+        return make
+
+    names = {"factorial-images": ("knn", "knn"), "factorial-text": ("stsb_dev", "stsb_test")}
+    return {each: held(each, made(*names[each])) for each in contests}
 
 
 def hash_of(text):
-    return sum((place + 1) * ord(char) for place, char in enumerate(text))
+    return sum((place + 1) ** 2 * ord(char) for place, char in enumerate(text))
+
+
+def judged(found, part, data="images"):
+    return found.clauses[f"{data}: {PARTS[part]}"]
 
 
 def test_what_the_anatomy_decides_is_predicted_from_it():
-    found = factorial(world(lambda n, draw: 30 + 10 * n["with_gradient"] - 8 * n["hardest_weight"] + 3 * n["gap"]))
-    assert found.verdict == "agrees" and "75 composed losses and 27 registered" in found.measured
+    found = factorial(world(lambda n, draw: 30 + 10 * n["with_gradient"] - 8 * n["hardest_weight"] + draw.normal() / 9))
+    assert [judged(found, part) for part in range(3)] == [True, True, True]
+    assert judged(found, 0, "text") is True and len(found.clauses) == 6
+    assert "Images: 75 composed losses and 26 registered" in found.measured
+    assert "Text: 12 composed losses and 8 registered" in found.measured
 
 
 def test_what_alignment_decides_is_not():
     found = factorial(world(lambda n, draw: 30 + 10 * n["alignment"] - 8 * n["uniformity"]))
-    assert list(found.clauses.values())[1] is False and found.verdict in ("does not agree", "partly")
+    assert judged(found, 1) is False and found.verdict in ("does not agree", "partly")
+    assert "whether it is the scale or the idea" in found.fault
 
 
 def test_noise_is_predicted_by_nothing():
     found = factorial(world(lambda n, draw: 30 + draw.normal()))
     assert True not in found.clauses.values()
+
+
+def test_numbers_while_training_are_means_and_the_others_are_of_the_end():
+    def make(cell):
+        lines = [{"step": step, **dict.fromkeys(NUMBERS, value)} for step, value in ((0, 9.0), (1, 1.0), (2, 2.0))]
+        return result(30.0, "stsb_dev", stsb_test=30.0) | {"measured": lines}
+
+    found = analyse(held("factorial-text", make).comparison.contestants)
+    assert len(found.points) == 20 and not found.predictions  # all alike: there is nothing to predict from
+    numbers = found.points[0].numbers
+    assert numbers == {"with_gradient": 1.5, "hardest_weight": 1.5, "ratio": 1.5, "gap": 2.0, "effective_rank": 2.0,
+                       "alignment": 2.0, "uniformity": 2.0}  # fmt: skip
+
+
+@pytest.mark.parametrize("predictable", [True, False])
+def test_predictions_are_those_of_scikit_learn_with_all_seeds_of_an_objective_left_out(predictable):
+    """Objectives with five seeds each; in scikit-learn one row a seed, the seeds of an objective in one group."""
+    draw = np.random.default_rng(3)
+    features, noise = draw.normal(size=(40, 5)), draw.normal(size=(40, 5))
+    truth = 3 * features[:, 0] - features[:, 1] ** 2 if predictable else np.zeros(40)
+    quality = truth[:, None] + noise  # (objectives, seeds)
+    model = make_pipeline(StandardScaler(), FunctionTransformer(lambda x: np.hstack([x, x**2])), RidgeCV(RIDGES))
+    rows, groups, expected = np.repeat(features, 5, axis=0), np.repeat(np.arange(40), 5), np.full(40, np.nan)
+    for seen, unseen in LeaveOneGroupOut().split(rows, groups=groups):
+        known, (left_out,) = np.unique(groups[seen]), np.unique(groups[unseen])
+        model.fit(features[known], quality[known].mean(axis=1))
+        inside = np.clip(*squares_and_ends(features[known], rows[unseen]))
+        (expected[left_out],) = np.unique(model[-1].predict(inside).round(12))
+    means = quality.mean(axis=1)
+    found = predict(features, means)
+    np.testing.assert_allclose(found.predicted, expected, rtol=1e-9, atol=1e-9)
+    explained = 1 - ((means - expected) ** 2).sum() / ((means - found.means) ** 2).sum()
+    assert found.explained == pytest.approx(explained)
+    assert (found.low > 0.6) if predictable else (found.low < 0 and found.explained < 0.1)
+
+
+def squares_and_ends(seen, unseen):
+    """What ``np.clip`` needs to keep unseen standardised features and squares within those that were seen."""
+    x, new = ((each - seen.mean(axis=0)) / seen.std(axis=0) for each in (seen, unseen))
+    x, new = (np.hstack([each, each**2]) for each in (x, new))
+    return new, x.min(axis=0), x.max(axis=0)
+
+
+def test_an_objective_has_no_part_in_its_own_prediction():
+    """Neither its quality nor, through the scales, its numbers reach the regression that predicts it."""
+    draw = np.random.default_rng(1)
+    features, quality = draw.normal(size=(30, 3)), draw.normal(size=30)
+    changed = quality.copy()
+    changed[7] = 1e6
+    assert predict(features, changed).predicted[7] == predict(features, quality).predicted[7]
+    twin = np.vstack([features, features[:1]])  # the first objective under a second name, and how good it is
+    quality = np.append(quality, 1e6)
+    assert alike(twin)[0] == [0, 30]
+    assert predict(twin, quality, alike(twin)).predicted[0] == pytest.approx(
+        predict(features, quality[:30]).predicted[0]
+    )
+
+
+def test_an_interval_is_over_objectives():
+    """That of scipy's bootstrap, which draws objectives with their error and their distance from the mean."""
+    draw = np.random.default_rng(2)
+    features = draw.normal(size=(60, 3))
+    quality = features[:, 0] + draw.normal(size=60)
+    found = predict(features, quality)
+    errors, spread = (quality - found.predicted) ** 2, (quality - found.means) ** 2
+    expected = bootstrap(
+        (errors, spread), lambda e, s, axis: 1 - e.sum(axis=axis) / s.sum(axis=axis), paired=True, n_resamples=20_000,
+        method="percentile", rng=np.random.default_rng(0),
+    ).confidence_interval  # fmt: skip
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.03)
 
 
 def test_a_regression_is_judged_on_what_it_has_not_seen():
@@ -50,3 +141,22 @@ def test_a_regression_is_judged_on_what_it_has_not_seen():
     mean = predict(np.zeros((40, 1)), quality)
     assert mean.explained == pytest.approx(0.0, abs=1e-9)
     assert gain(mean, mean, quality)[0] == 0.0
+    both = predict(features[:, :3], quality)
+    assert gain(both, mean, quality)[0] == pytest.approx(both.explained - mean.explained)
+
+
+def test_verdicts_are_right_at_least_as_often_as_their_level():
+    """Worlds without a connection: at most one in twenty is called predictable, or better than the other numbers."""
+    draw, wrong = np.random.default_rng(5), [0, 0]
+    for _ in range(40):
+        features, quality = draw.normal(size=(30, 7)), draw.normal(size=30)
+        anatomy, places = predict(features[:, :5], quality), predict(features[:, 5:], quality)
+        wrong[0] += anatomy.low > 0
+        wrong[1] += gain(anatomy, places, quality)[1] > 0
+    assert max(wrong) <= 4  # 2 expected; 5 or more have a probability of 0.05
+
+
+def test_every_set_of_numbers_is_in_the_tables():
+    found = factorial(world(lambda n, draw: 30 + draw.normal(), CONTESTS[1:]))
+    assert set(SETS) < {row["numbers"] for row in found.data["predictors"]}
+    assert len(found.data["objectives"]) == 20 and set(found.figures) == {"prediction-text"}

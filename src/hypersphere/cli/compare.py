@@ -116,9 +116,13 @@ def _print_plan(plan: Plan, as_json: bool) -> None:
     put(console(), _table(["objective", "tuned"], rows))
     for key, values in study.grid.items():
         typer.echo(f"Grid: {key} {', '.join(map(str, values))}")
+    for number, stage in enumerate(study.stages, start=1):
+        words = "; ".join(f"{key} {', '.join(f'{value:g}' for value in values)}" for key, values in stage.items())
+        typer.echo(f"Stage {number}: {words}")
     tests = 0 if study.grid else len(study.objectives) * study.seeds
+    tuning = sum(plan.trials(each) for each in study.objectives)
     typer.echo(
-        f"Runs: {plan.count()}: untrained {len(plan.untrained)}, tuning {len(plan.tuning)}, grid {len(plan.grid)}, "
+        f"Runs: {plan.count()}: untrained {len(plan.untrained)}, tuning {tuning}, grid {len(plan.grid)}, "
         f"test {tests}; {plan.metric} decides, compared with {study.first}."
     )
     said = "known once the first run is over" if seconds is None else f"about {timedelta(seconds=round(seconds))}"

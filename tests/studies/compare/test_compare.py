@@ -136,6 +136,60 @@ def test_a_study_whose_encoder_cannot_be_scored_ends_at_once(tmp_path):
                 say=[].append)  # fmt: skip
 
 
+def test_a_search_in_stages_resumes_and_ends_with_the_best_setting(tmp_path, monkeypatch):
+    """Stopped after its first stage, it goes on with the second, and runs nothing twice."""
+    stages = [{"optimizer.lr": [0.0005, 0.005], "objective.temperature": [0.5]}, {"objective.temperature": [0.2, 0.5]}]
+    given = {"objectives": ["ntxent"], "seeds": 1, "stages": stages}
+    started, original = [], process.start
+
+    def start(trial, cell, recipe, *rest):
+        if recipe.objective.get("temperature") == 0.2 and not resumed:
+            raise KeyboardInterrupt
+        started.append(cell)
+        return original(trial, cell, recipe, *rest)
+
+    resumed = False
+    monkeypatch.setattr(process, "start", start)
+    with pytest.raises(KeyboardInterrupt):
+        study(tmp_path / "study", **given)
+    assert len(started) == 1 + 2  # the untrained encoder and the first stage
+    resumed = True
+    comparison = study(tmp_path / "study", **given)
+    row = comparison.by_name["ntxent"]
+    assert len(started) == len(set(started)) == 1 + 2 + 1 + 1  # of the second stage one point is known
+    assert [run.trial for run in row.tuning] == [0, 1, 2, 3] and comparison.complete
+    best = max(row.tuning, key=lambda run: (run.validation, -run.trial))
+    assert row.settings == best.settings and set(row.settings) == {"optimizer.lr", "objective.temperature"}
+    first = max(row.tuning[:2], key=lambda run: (run.validation, -run.trial))
+    assert {run.settings["optimizer.lr"] for run in row.tuning[2:]} == {first.settings["optimizer.lr"]}
+    with pytest.raises(ValueError, match="stages"):
+        study(tmp_path / "study", **given | {"stages": stages[:1]})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words", "sentence"),
+    [
+        ("digits", ["data.source=nowhere"], "there is no image set 'nowhere'"),
+        ("small-text", ["data.source=nowhere.txt", "evaluation.sts=nowhere"], "there is no text file nowhere.txt"),
+    ],
+)
+def test_a_study_whose_data_is_not_here_is_refused_before_anything_starts(
+    recipe, words, sentence, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(process, "start", lambda *args, **rest: pytest.fail("a run was started"))
+    with pytest.raises(FileNotFoundError, match=sentence):
+        compare(recipe, ["ntxent"], words, output=str(tmp_path / "study"), say=[].append)
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_finished_study_needs_no_data_to_be_read_again(finished, monkeypatch):
+    comparison, folder = finished
+    monkeypatch.setattr("hypersphere.studies.compare.run.check_data", lambda recipe: pytest.fail("data was asked for"))
+    assert study(folder, seeds=2).by_name["ntxent"].test == {
+        seed: value for seed, value in comparison.by_name["ntxent"].test.items() if seed < 45
+    }
+
+
 @pytest.mark.timeout(400)  # three workers import everything, perhaps on a busy machine
 def test_three_workers_on_postgresql_one_of_them_killed_give_the_same_table(finished, fresh_database, tmp_path):
     comparison, _ = finished

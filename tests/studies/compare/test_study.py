@@ -5,12 +5,16 @@ import itertools
 import pytest
 import torch
 
-from hypersphere.objectives import list_objectives
+from hypersphere.objectives import create_objective, list_objectives
 from hypersphere.objectives.registry import objective_class
 from hypersphere.objectives.settings import Number
 from hypersphere.studies.compare.cells import Plan, evenly_spread
-from hypersphere.studies.compare.choice import choose
-from hypersphere.studies.compare.study import Study, parse_study, read_study
+from hypersphere.studies.compare.choice import choose, tuned
+from hypersphere.studies.compare.effects import has_effect
+from hypersphere.studies.compare.queue import Attempt
+from hypersphere.studies.compare.results import collect
+from hypersphere.studies.compare.space import own_ranges
+from hypersphere.studies.compare.study import Study, label_of, parse_study, read_study
 
 
 def plan(**given):
@@ -156,6 +160,12 @@ def _largest_gap(points):
         ({"ranges": {"dhel": {"temperature": [0.5, 0.9]}}}, "excludes its default 0.3"),
         ({"ranges": {"dhel": {"marign": [0.5, 0.9]}}}, "not a key"),
         ({"tune": {"optimizer.lr": [1, 2]}}, "excludes its default 0.002"),
+        ({"stages": [{"objective.marign": [0.1, 0.2]}]}, "objective.marign, which no objective of the study has"),
+        ({"stages": [{"batch.size": [32, 32]}]}, "a stage has a value of batch.size twice"),
+        ({"stages": [{"batch.size": [32]}], "tune": {"optimizer.lr": [1e-3, 1e-2]}}, "in stages has its values there"),
+        ({"stages": [{"batch.size": []}]}, "stages"),
+        ({"stages": [{"seed": [1, 2]}]}, "set by the study itself"),
+        ({"stages": [{"encoder.name": [1, 2]}]}, "not a number"),
         ({"metric": "stsb_dev"}, "has no metric stsb_dev; it has knn"),
         ({"words": ["data.held_out=0"]}, "needs data.held_out"),
     ],
@@ -192,3 +202,76 @@ def test_what_must_not_change_is_the_recipe_not_the_contestants():
 
     assert fingerprint() == fingerprint(seeds=9, trials=2) == Study(recipe="digits", objectives=["dhel"]).fingerprint()
     assert fingerprint() != fingerprint(words=["batch.size=64"])
+
+
+STAGES = [{"batch.size": [64, 128], "optimizer.lr": [0.001, 0.01], "objective.temperature": [0.3]},
+          {"objective.temperature": [0.1, 0.3, 0.5]}]  # fmt: skip
+
+
+def ended(cells, score):
+    return {cell.id: Attempt(-1, "done", "", {"history": {"0": {"knn": score(cell)}}, "best_step": 0, "scores": {}})
+            for cell in cells}  # fmt: skip
+
+
+def test_a_later_stage_starts_from_the_best_setting_of_the_one_before():
+    made = plan(stages=STAGES)
+    first = made.stage({"name": "ntxent"}, 0, {})
+    assert [cell.settings["batch.size"] for cell in first] == [64, 64, 128, 128]
+    assert all(cell.recipe.objective["temperature"] == 0.3 for cell in first) and made.tuning[:4] == first
+    attempts = ended(made.tuning, lambda cell: cell.recipe.batch.size + cell.recipe.optimizer.lr)
+    cells = tuned(made, {"name": "ntxent"}, attempts)
+    assert [cell.trial for cell in cells] == list(range(7)) and not choose(made, attempts)
+    assert all((cell.recipe.batch.size, cell.recipe.optimizer.lr) == (128, 0.01) for cell in cells[4:])
+    assert cells[5].id == first[3].id  # the same setting is run once
+    attempts |= ended(cells[4:], lambda cell: 200 - cell.recipe.objective["temperature"])
+    ((objective, best),) = choose(made, attempts)
+    assert (objective["name"], best.settings["objective.temperature"], best.trial) == ("ntxent", 0.1, 4)
+
+
+def test_the_runs_of_a_search_in_stages_are_counted_in_advance():
+    made = plan(stages=STAGES, objectives="ntxent,dhel,kcl")
+    assert made.count() == 2 + 2 * (4 + 3) + (4 + 1) + 3 * 2  # kcl has no temperature: its second stage is one point
+    again = plan(stages=STAGES)
+    assert [cell.id for cell in made.stage({"name": "dhel"}, 1, {})] == [
+        cell.id for cell in again.stage({"name": "dhel"}, 1, {})
+    ]
+
+
+def test_a_stage_without_a_score_ends_the_search_of_its_objective():
+    made = plan(stages=STAGES, objectives="ntxent")
+    failed = {cell.id: Attempt(-1, "failed", "diverged", None) for cell in made.tuning}
+    failed |= ended(made.untrained, lambda cell: 1.0)
+    assert len(tuned(made, {"name": "ntxent"}, failed)) == 4 and not choose(made, failed)
+    assert collect(made, failed).complete
+
+
+@pytest.mark.parametrize(
+    ("objective", "idle"),
+    [
+        ({"name": "kcl", "kernel": "imq"}, {"t"}),
+        ({"name": "kcl", "kernel": "riesz", "s": -1.0}, {"t"}),
+        ({"name": "kcl", "kernel": "gaussian_riesz"}, set()),
+        ({"name": "mmhe"}, {"weight"}),
+        ({"name": "mmhe", "stage": "original"}, {"margin", "ratio", "temperature"}),
+        ({"name": "mmhs"}, {"weight", "temperature"}),
+        ({"name": "cloa", "base": {"name": "kcl", "kernel": "imq"}}, {"base.t"}),
+    ],
+)
+def test_a_setting_without_effect_is_not_tuned_unless_a_range_is_given(objective, idle):
+    label, made = label_of(objective), read_study("digits", objectives=[objective]).base(objective).create_objective()
+    tried = {key.removeprefix("objective.") for key in plan(objectives=[objective]).spaces[label]}
+    declared = set(own_ranges(made, fixed=objective))
+    assert declared - tried == idle
+    for name in idle:
+        low, high = own_ranges(made)[name]
+        assert f"objective.{name}" in plan(objectives=[objective], ranges={label: {name: [low, high]}}).spaces[label]
+
+
+def test_every_declared_range_of_a_default_objective_has_an_effect_but_for_the_modified_ones():
+    idle = {}
+    for name in list_objectives():
+        made = create_objective(name, **({"base": "ntxent", "num_classes": 4, "dim": 8} if name == "cloa" else {}))
+        without = [key for key, span in own_ranges(made).items() if not has_effect(made, key, span)]
+        if without:
+            idle[name] = without
+    assert idle == {"mbarlow": ["weight"], "mmhe": ["weight"], "mmhs": ["temperature", "weight"], "mvicreg": ["weight"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -12,7 +13,8 @@ from typing import Any, Literal
 from hypersphere.objectives.files import fingerprints
 from hypersphere.objectives.settings import Range
 from hypersphere.studies.compare.scores import metric_of
-from hypersphere.studies.compare.study import Choice, Study, digest, label_of, read_key, with_settings
+from hypersphere.studies.compare.space import Choice, read_key, space_of, stages_of, with_settings
+from hypersphere.studies.compare.study import Study, digest, label_of
 from hypersphere.training.folder import resolved
 from hypersphere.training.reading import read_recipe
 from hypersphere.training.recipe import Recipe
@@ -53,11 +55,16 @@ class Plan:
     def __init__(self, study: Study, sources: Mapping[str, str] | None = None) -> None:
         self.study = study
         self._tests: dict[tuple[str, int], list[Cell]] = {}
+        self._stages: dict[tuple[str, int, str], list[Cell]] = {}
         self._bases: dict[str, Recipe] = {}
         self.sources = dict(sources or {})  # of objectives that are classes of this process: name → hash
         self.spaces: dict[str, dict[str, Range | Choice]] = {
-            label_of(each): study.space(each) for each in study.objectives
+            label_of(each): space_of(study, each) for each in study.objectives
         }
+        self.stages = {label_of(each): stages_of(study, each) for each in study.objectives} if study.stages else {}
+        for key in [key for stage in study.stages for key in stage]:
+            if not any(key in stage for stages in self.stages.values() for stage in stages):
+                raise ValueError(f"the stages have {key}, which no objective of the study has to tune")
         recipes = [self._base(each) for each in study.objectives]
         self.metric = metric_of(recipes[0], study.metric)
         self.first_seed = recipes[0].seed
@@ -75,20 +82,46 @@ class Plan:
 
     @cached_property
     def tuning(self) -> list[Cell]:
-        """Every setting of every objective once, all first trials first."""
+        """Every setting of every objective once, all first trials first; of a search in stages, the first stage."""
         if self.study.grid:
             return []
+        if self.study.stages:
+            return [cell for objective in self.study.objectives for cell in self.stage(objective, 0, {})]
         return [
-            self._cell("tuning", objective, trial, self.first_seed, settings)
-            for trial in range(self.study.trials)
+            self.trial(objective, number, settings)
+            for number in range(self.study.trials)
             for objective in self.study.objectives
-            for settings in [self.settings(objective, trial)]
-            if trial == 0 or settings  # nothing to tune: one run is all there is
+            for settings in [self.settings(objective, number)]
+            if number == 0 or settings  # nothing to tune: one run is all there is
         ]
+
+    def stage(self, objective: Mapping[str, Any], number: int, best: Mapping[str, Any]) -> list[Cell]:
+        """All points of a stage's grid, over the best setting of the stage before."""
+        known = (label_of(objective), number, json.dumps(dict(best)))
+        if known not in self._stages:  # asked for again and again while a study runs
+            stages, recipe = self.stages[label_of(objective)], self._base(objective)
+            values = {key: _of_its_kind(read_key(recipe, key), each) for key, each in stages[number].items()}
+            first = sum(map(_points, stages[:number]))
+            self._stages[known] = [
+                self.trial(objective, first + place, {**best, **dict(zip(values, point, strict=True))})
+                for place, point in enumerate(itertools.product(*values.values()))
+            ]
+        return self._stages[known]
+
+    def trials(self, objective: Mapping[str, Any]) -> int:
+        """How many settings are tried for an objective, in all stages."""
+        label = label_of(objective)
+        if self.study.stages:
+            return sum(map(_points, self.stages[label]))
+        return sum(cell.objective == label for cell in self.tuning)
+
+    def trial(self, objective: Mapping[str, Any], number: int, settings: Mapping[str, Any]) -> Cell:
+        """One setting of an objective, judged on validation data."""
+        return self._cell("tuning", objective, number, self.first_seed, settings)
 
     def given(self, objective: Mapping[str, Any]) -> Cell:
         """The objective with the settings it was given, where nothing is tuned."""
-        return self._cell("tuning", objective, 0, self.first_seed, {})
+        return self.trial(objective, 0, {})
 
     def settings(self, objective: Mapping[str, Any], trial: int) -> dict[str, float]:
         """The settings of a trial: the first has the defaults, the others spread evenly over the ranges."""
@@ -130,8 +163,10 @@ class Plan:
         return [*self.untrained, *self.tuning, *self.grid]
 
     def count(self) -> int:
-        """Runs in all, those of the test stage included."""
-        return len(self.begin) + (0 if self.study.grid else len(self.study.objectives) * self.study.seeds)
+        """Runs in all, those of later stages and of the test included."""
+        if self.study.grid:
+            return len(self.begin)
+        return len(self.untrained) + sum(self.trials(each) + self.study.seeds for each in self.study.objectives)
 
     def seconds(self) -> float | None:
         """Estimated time of all runs one after another, from the minutes the recipe names; None if it names none."""
@@ -159,6 +194,16 @@ class Plan:
         label = UNTRAINED if stage == UNTRAINED else label_of(objective)
         source = self.sources.get(str(objective["name"]), "")
         return Cell(cell_id(recipe, source), stage, label, trial, seed, dict(settings), recipe)
+
+
+def _points(stage: Mapping[str, list[float]]) -> int:
+    """Of a stage's grid."""
+    return math.prod(map(len, stage.values()))
+
+
+def _of_its_kind(default: Any, values: list[float]) -> list[float]:
+    """Whole numbers where the default is one."""
+    return [round(value) if isinstance(default, int) else value for value in values]
 
 
 def cell_id(recipe: Recipe, source: str = "") -> str:

@@ -14,20 +14,36 @@ from hypersphere.studies.compare.study import label_of
 def choose(plan: Plan, attempts: Mapping[str, Attempt]) -> list[tuple[dict[str, Any], Cell]]:
     """For every objective whose tuning is over: the cell with the best validation score, the earliest of equals. An
     objective none of whose trials gave a score is left out."""
-    if not plan.study.trials and not plan.study.grid:
+    if not plan.study.tunes and not plan.study.grid:
         return [(objective, plan.given(objective)) for objective in plan.study.objectives]
-    by_objective: dict[str, list[Cell]] = {}
-    for cell in plan.tuning:
-        by_objective.setdefault(cell.objective, []).append(cell)
     chosen = []
     for objective in plan.study.objectives:
-        cells = by_objective.get(label_of(objective), [])
-        if not all(cell.id in attempts and attempts[cell.id].state in ("done", "failed") for cell in cells):
-            continue
-        scored = [(score, cell) for cell in cells if (score := score_of(cell, attempts, plan.metric)) is not None]
-        if scored:
-            chosen.append((objective, max(scored, key=lambda each: (each[0], -each[1].trial))[1]))
+        cells = tuned(plan, objective, attempts)
+        best = _best(cells, attempts, plan.metric)
+        if best is not None and len(cells) == plan.trials(objective):
+            chosen.append((objective, best))
     return chosen
+
+
+def tuned(plan: Plan, objective: Mapping[str, Any], attempts: Mapping[str, Attempt]) -> list[Cell]:
+    """The trials of an objective as far as they are known: those of a stage are known once the one before is over."""
+    if not plan.study.stages:
+        return [cell for cell in plan.tuning if cell.objective == label_of(objective)]
+    cells: list[Cell] = []
+    for number in range(len(plan.study.stages)):
+        best = _best(cells, attempts, plan.metric)
+        if number and best is None:
+            break
+        cells = [*cells, *plan.stage(objective, number, best.settings if best else {})]
+    return cells
+
+
+def _best(cells: list[Cell], attempts: Mapping[str, Attempt], metric: str) -> Cell | None:
+    """The cell with the best validation score once all have ended, the earliest of equals; None without a score."""
+    if not all(cell.id in attempts and attempts[cell.id].state in ("done", "failed") for cell in cells):
+        return None
+    scored = [(score, cell) for cell in cells if (score := score_of(cell, attempts, metric)) is not None]
+    return max(scored, key=lambda each: (each[0], -each[1].trial))[1] if scored else None
 
 
 def score_of(cell: Cell, attempts: Mapping[str, Attempt], metric: str) -> float | None:

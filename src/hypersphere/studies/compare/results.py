@@ -10,11 +10,12 @@ from typing import Any
 
 from hypersphere.studies.compare import statistics
 from hypersphere.studies.compare.cells import UNTRAINED, Cell, Plan, shown
-from hypersphere.studies.compare.choice import choose
+from hypersphere.studies.compare.choice import choose, tuned
 from hypersphere.studies.compare.queue import Attempt
 from hypersphere.studies.compare.scores import test_score, validation_score
+from hypersphere.studies.compare.space import read_key
 from hypersphere.studies.compare.statistics import Difference, Scores, Summary
-from hypersphere.studies.compare.study import read_key
+from hypersphere.studies.compare.study import label_of
 from hypersphere.training.reading import write_recipe
 from hypersphere.training.recipe import Recipe
 
@@ -164,14 +165,18 @@ class Comparison:
     def complete(self) -> bool:
         runs = [run for row in self.rows for run in (*row.tuning, *row.runs)]
         expected = self.plan.count()
-        return len(runs) >= expected - self._without_tests() and all(run.state in ("done", "failed") for run in runs)
+        return len(runs) >= expected - self._never() and all(run.state in ("done", "failed") for run in runs)
 
-    def _without_tests(self) -> int:
-        """Test runs of objectives none of whose trials gave a score: they never come."""
+    def _never(self) -> int:
+        """Runs of objectives none of whose trials so far gave a score: their later stages and test runs never come."""
+        study = self.plan.study
+        if study.grid:
+            return 0
+        by_label = {label_of(each): self.plan.trials(each) for each in study.objectives}
         return sum(
-            self.plan.study.seeds
+            study.seeds + by_label[row.name] - len(row.tuning)
             for row in self.contestants
-            if not self.plan.study.grid and not row.runs and all(run.state == "failed" for run in row.tuning)
+            if not row.runs and all(run.state == "failed" for run in row.tuning)
         )
 
     @property
@@ -202,8 +207,8 @@ def collect(plan: Plan, attempts: Mapping[str, Attempt]) -> Comparison:
 def _rows(plan: Plan, attempts: Mapping[str, Attempt], run: Any) -> list[Row]:
     chosen = {cell.objective: (objective, cell) for objective, cell in choose(plan, attempts)}
     rows = []
-    for label in plan.study.labels:
-        tuning = [cell for cell in plan.tuning if cell.objective == label]
+    for objective in plan.study.objectives:
+        label, tuning = label_of(objective), tuned(plan, objective, attempts)
         best = chosen.get(label)
         cells = plan.test(*best) if best else []
         settings = best[1].settings if best else {}

@@ -15,6 +15,7 @@ from hypersphere.objectives.registry import is_registered, objective_class
 from hypersphere.report import write_whole
 from hypersphere.studies.compare import process
 from hypersphere.studies.compare.cells import Cell, Plan
+from hypersphere.studies.compare.data import check_data
 from hypersphere.studies.compare.files import write_files
 from hypersphere.studies.compare.queue import Attempt, Queue, StorageError, changed
 from hypersphere.studies.compare.results import Comparison, collect
@@ -63,19 +64,24 @@ def compare(
     plan, folder = Plan(study, sources), expand(study.output)
     definition = definition_of(study)
     _check_folder(folder, definition)
-    finished = {} if known is None else finished_runs(Path(known))
-    if any(cell.id not in finished for cell in plan.begin):
-        process.prepare(plan.begin[0].recipe.task)
-    if storage is None:
+    earlier = {} if known is None else finished_runs(Path(known))
+    attempts = {cell: Attempt(-1, "done", "", result) for cell, result in earlier.items()}
+    begun = storage is not None or (folder / STUDY_FILE).is_file()
+    if not begun:
+        _need_data(plan, attempts)
         _make_folder(folder, definition)
+    if any(cell.id not in earlier for cell in plan.begin):
+        process.prepare(plan.begin[0].recipe.task)
     url = storage or f"sqlite:///{folder / 'study.db'}"
     queue = Queue(url, name_of(study, definition), definition, say)
     try:
+        if begun:
+            _need_data(plan, attempts | queue.attempts(), retry)
         _make_folder(folder, definition)
         jobs = jobs or cores()
         worker = Worker(
             plan, queue, folder, jobs=jobs, threads=max(1, cores() // jobs), classes=classes, show=show,
-            known=finished,
+            known=earlier,
             tell=lambda cell, attempt: say(line_of(cell, attempt, plan.metric)),
         )  # fmt: skip
         with _report_at_the_end(plan, queue, folder):
@@ -115,6 +121,13 @@ def line_of(cell: Cell, attempt: Attempt, metric: str) -> str:
     ]
     troubles = [name for name, _ in attempt.result.get("verdicts", [])]
     return f"{cell}: {', '.join([*scores, *troubles])}"
+
+
+def _need_data(plan: Plan, attempts: Mapping[str, Attempt], retry: bool = False) -> None:
+    """Refuses a study with runs ahead whose data is not here."""
+    known = collect(plan, attempts)
+    if not known.complete or (retry and known.failures):
+        check_data(plan.untrained[0].recipe)
 
 
 @contextmanager

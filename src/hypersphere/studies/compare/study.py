@@ -7,7 +7,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,50 +16,13 @@ from hypersphere.documents import expand, read_yaml
 from hypersphere.messages import quoted
 from hypersphere.names import did_you_mean
 from hypersphere.objectives import files
-from hypersphere.objectives.base import Objective
-from hypersphere.objectives.settings import Number, Range
 from hypersphere.training.reading import read_recipe, shipped
 from hypersphere.training.recipe import Count, Part, Recipe, Whole
 
-LEARNING_RATE = "optimizer.lr"
 MOST_RUNS = 50_000
-DECADE = 10.0  # the learning rate is looked for within a factor of ten of the recipe's
 PER_CONTESTANT = ("seed", "output", "objective")  # keys that a study sets itself
 
 Span = Annotated[list[float], Field(min_length=2)]  # low and high; three values or more: these alone
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Some values and no others, as a grid of a paper has them."""
-
-    values: tuple[float, ...]
-
-    @property
-    def low(self) -> float:
-        return min(self.values)
-
-    @property
-    def high(self) -> float:
-        return max(self.values)
-
-    def at(self, share: float) -> float:
-        """The value at a place between 0 and 1.
-
-        >>> Choice((64, 128, 256)).at(0.5)
-        128
-        """
-        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
-
-    def share(self, value: float) -> float:
-        return sorted(self.values).index(value) / (len(self.values) - 1)
-
-    def __str__(self) -> str:
-        return ", ".join(f"{value:g}" for value in self.values)
-
-
-def _span(given: list[float]) -> Range | Choice:
-    return Range(given[0], given[1]) if len(given) == 2 else Choice(tuple(given))
 
 
 class Study(Part):
@@ -85,6 +47,11 @@ class Study(Part):
         "default: optimizer.lr, a decade each way",
     )
     ranges: dict[str, dict[str, Span]] = Field({}, description="objective → setting → [low, high] or values")
+    stages: list[dict[str, Annotated[list[float], Field(min_length=1)]]] = Field(
+        [],
+        description="grids of recipe keys, searched one after the other in place of trials: the best setting of a grid "
+        "on validation data holds in the next",
+    )
     grid: dict[str, list[Any]] = Field({}, description="recipe keys crossed instead of tuned: every point, every seed")
     metric: str = Field("", description="the score that decides; default: the one the recipe's task has")
     keep_models: bool = Field(True, description="keep the trained weights of every run; false: its numbers alone")
@@ -141,15 +108,22 @@ class Study(Part):
             raise ValueError("a study without trials tunes nothing, and ranges to tune in are given")
         if self.grid and (self.tune is not None or self.ranges):
             raise ValueError("a study has either a grid or ranges to tune in, and both are given")
+        if self.stages and (self.grid or self.tune is not None or self.ranges):
+            raise ValueError("a study that searches in stages has its values there, and a grid or ranges are given too")
+        for stage in self.stages:
+            for key, numbers in stage.items():
+                if len(set(numbers)) < len(numbers):
+                    raise ValueError(f"a stage has a value of {key} twice")
         for key, values in self.grid.items():
             if not values:
                 raise ValueError(f"the grid has no values for {key}, so the study has no cells")
             if len({json.dumps(value) for value in values}) < len(values):
                 raise ValueError(f"the grid has a value of {key} twice")
-        for key in (*(self.tune or {}), *self.grid):
+        for key in (*(self.tune or {}), *self.grid, *(key for stage in self.stages for key in stage)):
             if key in (*PER_CONTESTANT, "objective.name"):
                 raise ValueError(f"{key} is set by the study itself and cannot be tuned or crossed")
-        points = math.prod(map(len, self.grid.values())) * self.seeds if self.grid else self.trials + self.seeds
+        trials = sum(math.prod(map(len, stage.values())) for stage in self.stages) or self.trials
+        points = math.prod(map(len, self.grid.values())) * self.seeds if self.grid else trials + self.seeds
         if len(self.objectives) * points > MOST_RUNS:
             raise ValueError(
                 f"the study has {len(self.objectives) * points:,} runs; more than {MOST_RUNS:,} are not begun"
@@ -174,6 +148,11 @@ class Study(Part):
                 yield f"{label}'s {key}", values
 
     @property
+    def tunes(self) -> bool:
+        """Whether settings are chosen on validation data."""
+        return not self.grid and bool(self.stages or self.trials)
+
+    @property
     def labels(self) -> list[str]:
         return [label_of(each) for each in self.objectives]
 
@@ -191,33 +170,11 @@ class Study(Part):
             last.pop("epochs", None)
         return read_recipe(self.recipe, last.values())
 
-    def space(self, objective: Mapping[str, Any]) -> dict[str, Range | Choice]:
-        """What is tuned for an objective, by recipe key: the learning rate first, then its own settings."""
-        if self.grid or not self.trials:
-            return {}
-        label, recipe = label_of(objective), self.base(objective)
-        if self.tune is None:
-            rate = recipe.optimizer.lr
-            space: dict[str, Range | Choice] = {LEARNING_RATE: Range(rate / DECADE, rate * DECADE)}
-        else:
-            space = {key: _span(values) for key, values in self.tune.items()}
-        own: dict[str, Range | Choice] = dict(own_ranges(recipe.create_objective(), fixed=objective))
-        own |= {name: _span(values) for name, values in self.ranges.get(label, {}).items()}
-        space |= {f"objective.{name}": span for name, span in own.items()}
-        for key, span in space.items():
-            default = read_key(recipe, key)
-            if isinstance(default, bool) or not isinstance(default, (int, float)):
-                raise ValueError(f"{key} of {label} is {default!r}, not a number: it cannot be tuned in a range")
-            if not span.low <= default <= span.high:
-                raise ValueError(
-                    f"the range of {key} for {label}, {span.low:g} to {span.high:g}, excludes its default {default:g}"
-                )
-        return space
-
     def fingerprint(self) -> dict[str, Any]:
         """What must stay the same as long as a study goes on; objectives, trials and seeds may be added."""
         fixed = self.base(self.objectives[0]).model_dump(exclude={"objective", "output", "about", "seed", "loggers"})
-        return {"recipe": fixed, "tune": self.tune, "grid": self.grid, "metric": self.metric}
+        search = {"stages": self.stages} if self.stages else {}
+        return {"recipe": fixed, "tune": self.tune, "grid": self.grid, "metric": self.metric, **search}
 
 
 def label_of(objective: Mapping[str, Any]) -> str:
@@ -233,50 +190,6 @@ def label_of(objective: Mapping[str, Any]) -> str:
 
 def _short(value: Any) -> str:
     return label_of(value).replace(" ", ",") if isinstance(value, Mapping) and "name" in value else str(value)
-
-
-def own_ranges(objective: Objective, fixed: Mapping[str, Any] | None = None, prefix: str = "") -> dict[str, Range]:
-    """The ranges an objective declares for its settings, those of an objective inside it included; ``fixed`` are not
-    tuned."""
-    given = fixed or {}
-    ranges: dict[str, Range] = {}
-    for name, setting in objective.settings().items():
-        value = getattr(objective, name)
-        if isinstance(value, Objective):
-            inner = given.get(name)
-            ranges |= own_ranges(value, inner if isinstance(inner, Mapping) else None, f"{prefix}{name}.")
-        elif isinstance(setting, Number) and setting.tune is not None and name not in given and not objective.learnable:
-            ranges[prefix + name] = setting.tune
-    return ranges
-
-
-def read_key(recipe: Recipe, key: str) -> Any:
-    """The value of a recipe key; a setting of the objective as the objective has it."""
-    section, _, rest = key.partition(".")
-    value: Any = recipe.create_objective() if section == "objective" else getattr(recipe, section, None)
-    for name in rest.split(".") if rest else ():
-        value = getattr(value, name, None)
-    if value is None:
-        raise ValueError(f"{key} is not a key of this recipe, or has no value there")
-    return value
-
-
-def with_settings(objective: Mapping[str, Any], settings: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
-    """The objective's mapping with tuned settings put in, inner objectives included."""
-    tree = json.loads(json.dumps(dict(objective)))
-    for key, value in settings.items():
-        section, _, path = key.partition(".")
-        if section != "objective":
-            continue
-        place, made = tree, recipe.create_objective()
-        *outer, last = path.split(".")
-        for name in outer:
-            made = getattr(made, name)
-            inner = place.get(name)
-            place[name] = inner if isinstance(inner, dict) else {"name": inner or made.name}
-            place = place[name]
-        place[last] = value
-    return dict(tree)
 
 
 def read_study(source: str, words: Iterable[str] = (), **given: Any) -> Study:

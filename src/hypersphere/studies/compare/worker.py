@@ -11,7 +11,7 @@ from typing import Any
 
 from hypersphere.studies.compare import process
 from hypersphere.studies.compare.cells import Cell, Plan, unique
-from hypersphere.studies.compare.choice import choose
+from hypersphere.studies.compare.choice import choose, tuned
 from hypersphere.studies.compare.queue import Attempt, Heartbeats, Queue
 from hypersphere.studies.compare.scores import validation_score
 
@@ -81,6 +81,7 @@ class Worker:
         self.cells = {cell.id: cell for cell in plan.begin}
         self.running: list[process.Running] = []
         self._told: set[str] = set()
+        self.repeated = 0  # trials that a later stage has in common with an earlier one: they are run once
 
     def run(self, again: bool = False) -> dict[str, Attempt]:
         """Works until every cell has ended, here or elsewhere; what became of each. ``again``: failed ones too."""
@@ -110,7 +111,7 @@ class Worker:
 
     def progress(self, attempts: dict[str, Attempt]) -> Progress:
         running = {each.cell: each.seconds for each in self.running}
-        return Progress(self.cells, attempts, running, self.plan.count(), self.jobs)
+        return Progress(self.cells, attempts, running, self.plan.count() - self.repeated, self.jobs)
 
     def _over(self, attempts: dict[str, Attempt]) -> bool:
         ended = all(cell in attempts and attempts[cell].state in ("done", "failed") for cell in self.cells)
@@ -124,12 +125,13 @@ class Worker:
             raise ValueError(f"the encoder cannot be scored as it was given: {reason}; --retry tries again")
 
     def _advance(self, again: bool) -> dict[str, Attempt]:
-        """Enqueues the test runs of every objective whose tuning is over; what became of the cells so far."""
+        """Enqueues the next stage of every objective whose stage is over, and the test runs of every objective whose
+        tuning is over; what became of the cells so far."""
         attempts = self.queue.attempts()
-        chosen = choose(self.plan, attempts)
-        fresh = [
-            cell for objective, best in chosen for cell in self.plan.test(objective, best) if cell.id not in self.cells
-        ]
+        known = [cell for objective in self.plan.study.objectives for cell in tuned(self.plan, objective, attempts)]
+        known += [cell for objective, best in choose(self.plan, attempts) for cell in self.plan.test(objective, best)]
+        self.repeated = len(known) - len(unique(known))
+        fresh = [cell for cell in known if cell.id not in self.cells]
         if fresh:
             self.cells |= {cell.id: cell for cell in fresh}
             self._enqueue(fresh, again)

@@ -194,7 +194,7 @@ ITEMS: dict[str, Item] = {
         "images, then text",
         0.1,
         "own.factorial:factorial",
-        ("factorial-images",),
+        ("factorial-images", "factorial-text"),
     ),
 }
 

@@ -68,6 +68,7 @@ class Contest:
             changes = {**tree.get("changes", {}), **self.tiny.get("changes", {})}
             tree |= {"trials": min(1, tree.get("trials", 8)), **self.tiny, "changes": changes}
             tree["grid"] = {key: values[:2] for key, values in tree.get("grid", {}).items()}
+            tree["stages"] = [{key: values[:1] for key, values in stage.items()} for stage in tree.get("stages", [])]
         return parse_study(tree)
 
     def missing(self, scale: Scale) -> list[str]:

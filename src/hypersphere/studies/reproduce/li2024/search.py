@@ -100,13 +100,14 @@ def _search(
 
 def trials_of(contest: Held) -> dict[str, list[Trial]]:
     """The trials of every loss that have a score."""
-    recipes = {cell.id: cell.recipe for cell in contest.comparison.plan.tuning}
+    plan = contest.comparison.plan
     found: dict[str, list[Trial]] = {loss: [] for loss in MODIFIED}
     for row in contest.comparison.contestants:
-        for run in row.tuning if row.objective in found else []:
-            if run.validation is None or run.cell not in recipes:
+        runs = {run.cell: run for run in reversed(row.tuning)}  # two stages may have a setting in common
+        for run in sorted(runs.values(), key=lambda run: run.trial) if row.objective in found else []:
+            if run.validation is None:
                 continue
-            recipe = recipes[run.cell]
+            recipe = plan.trial({"name": row.objective}, run.trial, run.settings).recipe
             objective = resolved(recipe)["objective"]
             settings = {
                 "batch size": recipe.batch.size,

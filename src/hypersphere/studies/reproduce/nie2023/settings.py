@@ -11,8 +11,9 @@ from hypersphere.figures.sentences import ChoicePanel, draw_choices
 from hypersphere.objectives.settings import Range
 from hypersphere.report import markdown_table
 from hypersphere.studies.compare.results import AT_BOUND, Comparison, Row
+from hypersphere.studies.compare.space import LEARNING_RATE, Choice, read_key
 from hypersphere.studies.compare.statistics import LEVEL, student_quantile
-from hypersphere.studies.compare.study import LEARNING_RATE, Choice, label_of, read_key
+from hypersphere.studies.compare.study import label_of
 from hypersphere.studies.reproduce.contest import Held
 from hypersphere.studies.reproduce.evidence import holds_for_all
 from hypersphere.studies.reproduce.items import Finding

@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from hypersphere.figures.prediction import draw_predictions
-from hypersphere.studies.compare.results import Row
+from hypersphere.studies.compare.results import Row, Run
 from hypersphere.studies.reproduce.contest import Held
-from hypersphere.studies.reproduce.evidence import measured, summary
+from hypersphere.studies.reproduce.evidence import each_seed
 from hypersphere.studies.reproduce.items import Finding
-from hypersphere.studies.reproduce.own.prediction import Prediction, gain, predict
+from hypersphere.studies.reproduce.own.prediction import Array, Prediction, alike, gain, predict
 
+WHILE_TRAINING = ("with_gradient", "hardest_weight", "ratio")  # means over what was measured after the first step
+AT_THE_END = ("gap", "effective_rank", "alignment", "uniformity")
 ANATOMY = ("with_gradient", "hardest_weight", "ratio", "gap", "effective_rank")
 PLACES = ("alignment", "uniformity")
 WORDS = {"with_gradient": "share of active anchors", "hardest_weight": "weight of the hardest", "ratio": "ratio",
          "gap": "final gap", "effective_rank": "effective rank", "alignment": "alignment",
          "uniformity": "uniformity"}  # fmt: skip
+SETS = {  # what the quality is predicted from
+    "measured anatomy": ANATOMY,
+    "alignment and uniformity": PLACES,
+    "both": (*ANATOMY, *PLACES),
+    **{WORDS[name]: (name,) for name in (*ANATOMY, *PLACES)},
+}
+PARTS = (
+    "five measured numbers predict an unseen objective better than the mean of all",
+    "they predict it better than alignment and uniformity alone",
+    "composed losses predict the registered objectives better than the mean of all",
+)
 FEWEST = 8  # objectives for a regression
 COMPOSED = "paradigm"
+RATIOS = (0.01, 100.0)  # a ratio outside counts as the nearer end
 
 
 @dataclass(frozen=True)
 class Point:
-    """An objective: its quality with fresh seeds, and what was measured of it at the end of training."""
+    """An objective: its test score and what was measured of it, means over fresh seeds."""
 
     name: str
     quality: float
@@ -38,106 +54,161 @@ class Point:
         return self.name.split()[0] == COMPOSED
 
 
+@dataclass(frozen=True)
+class Analysis:
+    """One contest: its objectives, and how well each set of numbers predicts those that it has not seen."""
+
+    points: list[Point]
+    left_out: list[str]
+    predictions: dict[str, Prediction] = field(default_factory=dict)
+    more: tuple[float, float, float] | None = None
+    transfer: Prediction | None = None
+
+    @property
+    def clauses(self) -> list[bool | None]:
+        """Of each of PARTS, whether its interval decides it."""
+        anatomy = self.predictions.get("measured anatomy")
+        return [
+            None if found is None else True if found[0] > 0 else False if found[1] < 0 else None
+            for found in (
+                None if anatomy is None else (anatomy.low, anatomy.high),
+                None if self.more is None else self.more[1:],
+                None if self.transfer is None else (self.transfer.low, self.transfer.high),
+            )
+        ]
+
+
 def factorial(held: Mapping[str, Held]) -> Finding:
     """Regresses held-out quality on measured anatomy, and predicts objectives that the regression has not seen."""
-    comparison = next(iter(held.values())).comparison
-    rows = [row for row in comparison.contestants if row.summary is not None]
-    points = [point for row in rows if (point := _point(row, comparison.metric)) is not None]
-    left_out = [row.name for row in rows if row.name not in {point.name for point in points}]
-    claim = (
-        "Li et al. 2024: every effective loss is dissipation × weight × ratio. Nie et al. 2023: alignment and "
-        "uniformity alone do not tell how good a representation is. Together: the measured anatomy should predict the "
-        "quality of a loss that was not seen, and better than alignment and uniformity do."
-    )
-    clauses: dict[str, bool | None] = dict.fromkeys(
-        (
-            "five measured numbers predict an unseen objective better than the mean of all",
-            "they predict it better than alignment and uniformity alone",
-            "composed losses predict the registered objectives better than the mean of all",
-        )
-    )
-    table = [{"objective": each.name, "quality": each.quality, **each.numbers} for each in points]
-    if len(points) < FEWEST:
-        return Finding(claim, f"Only {len(points)} objectives have all numbers.", clauses, data=_data(table),
-                       published="no paper asked", here="too few objectives")  # fmt: skip
-    quality = np.array([point.quality for point in points])
-    anatomy, places = (predict(_features(points, names), quality) for names in (ANATOMY, PLACES))
-    more = gain(anatomy, places, quality)
-    names = list(clauses)
-    clauses[names[0]] = _sign(anatomy.low, anatomy.high)
-    clauses[names[1]] = _sign(more[1], more[2])
-    registered = [place for place, point in enumerate(points) if not point.composed]
-    transfer = None
-    if len(registered) >= FEWEST and len(points) - len(registered) >= FEWEST:
-        transfer = predict(_features(points, ANATOMY), quality, [registered])
-        clauses[names[2]] = _sign(transfer.low, transfer.high)
-    panels = {f"measured anatomy: {_words(anatomy)}": anatomy.predicted.tolist(),
-              f"alignment and uniformity: {_words(places)}": places.predicted.tolist()}  # fmt: skip
+    found = {name.partition("-")[2]: analyse(each.comparison.contestants) for name, each in held.items()}
+    clauses = {
+        f"{data}: {part}": holds
+        for data, each in found.items()
+        for part, holds in zip(PARTS, each.clauses, strict=True)
+    }
+    known = {data: each for data, each in found.items() if each.predictions}
     return Finding(
-        claim=claim,
-        measured=_measured(points, anatomy, places, more, transfer, left_out),
+        claim="Li et al. 2024: every effective loss is dissipation × weight × ratio. Nie et al. 2023: alignment and "
+        "uniformity alone do not tell how good a representation is. Together: the measured anatomy should predict the "
+        "quality of a loss that was not seen, and better than alignment and uniformity do.",
+        measured=" ".join(_in_words(data, each) for data, each in found.items()),
         clauses=clauses,
-        data=_data([{**row, "from_anatomy": a, "from_places": p} for row, a, p in
-                    zip(table, anatomy.predicted, places.predicted, strict=True)]),
-        figures={"prediction": draw_predictions(quality.tolist(), panels, [point.composed for point in points])},
+        data=_tables(found),
+        figures={f"prediction-{data}": _figure(each) for data, each in known.items()},
         published="no paper asked",
-        here=f"explained: anatomy {_words(anatomy)}, alignment and uniformity {_words(places)}",
-        fault="" if all(each is not False for each in clauses.values()) else
-        "Our own question at a small scale: whether it is the scale or the idea, only the full scale can tell.",
-    )  # fmt: skip
+        here="; ".join(
+            f"{data}: anatomy {spread(each.predictions['measured anatomy'])}, alignment and uniformity "
+            f"{spread(each.predictions['alignment and uniformity'])}"
+            for data, each in known.items()
+        )
+        or "too few objectives",
+        fault="Our own question at a small scale: whether it is the scale or the idea, only the full scale can tell."
+        if False in clauses.values()
+        else "",
+    )
 
 
-def _point(row: Row, metric: str) -> Point | None:
-    """None where a number is missing: an objective on features has no ratio, a collapsed one no gradient."""
-    found = {}
-    for name in (*ANATOMY, *PLACES):
-        values = summary(measured(row, name))
-        if values is None or not math.isfinite(values.mean):
+def analyse(rows: Sequence[Row]) -> Analysis:
+    """The regressions of one contest. Each leaves out an objective with all its seeds, and every twin of it."""
+    made = {row.name: _point(row) for row in rows}
+    points = [point for point in made.values() if point is not None]
+    left_out = [name for name, point in made.items() if point is None]
+    groups = alike(_features(points, SETS["both"])) if points else []
+    if len(groups) < FEWEST:
+        return Analysis(points, left_out)
+    quality = np.array([point.quality for point in points])
+    predictions = {words: predict(_features(points, names), quality, groups) for words, names in SETS.items()}
+    more = gain(predictions["measured anatomy"], predictions["alignment and uniformity"], quality)
+    registered = [place for place, point in enumerate(points) if not point.composed]
+    enough = len(registered) >= FEWEST and len(points) - len(registered) >= FEWEST
+    transfer = predict(_features(points, ANATOMY), quality, [registered]) if enough else None
+    return Analysis(points, left_out, predictions, more, transfer)
+
+
+def _point(row: Row) -> Point | None:
+    """None without a test score, and where a number is missing: an objective on features has no ratio, say."""
+    numbers = {}
+    for name in (*WHILE_TRAINING, *AT_THE_END):
+        values = list(each_seed(row, partial(_number, name=name)).values())
+        if not values:
             return None
-        found[name] = values.mean
-    assert row.summary is not None
-    return Point(row.name, row.summary.mean, found)
+        numbers[name] = fmean(values)
+    return None if row.summary is None else Point(row.name, row.summary.mean, numbers)
 
 
-def _features(points: list[Point], names: tuple[str, ...]) -> Any:
-    """(N, F); a ratio counts by its logarithm, for half and double are as far from one."""
+def _number(run: Run, name: str) -> float | None:
+    """What the monitor measured of a run on held-out rows: while it was trained, or at its end."""
+    values = [each[name] for each in run.result.get("measured", []) if each["step"] > 0 and each.get(name) is not None]
+    values = [float(value) for value in values if math.isfinite(value)]
+    if not values:
+        return None
+    return fmean(values) if name in WHILE_TRAINING else values[-1]
+
+
+def _features(points: Sequence[Point], names: Sequence[str]) -> Array:
+    """(N, F); a ratio counts by the logarithm of its size, for half and double are as far from one, and it passes from
+    large to large negative numbers where the pull of the negatives sums to nothing."""
     values = [[_scaled(name, point.numbers[name]) for name in names] for point in points]
     return np.array(values, dtype=np.float64)
 
 
 def _scaled(name: str, value: float) -> float:
-    return math.copysign(math.log1p(abs(value)), value) if name == "ratio" else value
+    return math.log(min(max(abs(value), RATIOS[0]), RATIOS[1])) if name == "ratio" else value
 
 
-def _sign(low: float, high: float) -> bool | None:
-    return True if low > 0 else False if high < 0 else None
-
-
-def _words(found: Prediction) -> str:
+def spread(found: Prediction) -> str:
     return f"{found.explained:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
-def _data(table: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    return {"objectives": table} if table else {}
-
-
-def _measured(
-    points: list[Point],
-    anatomy: Prediction,
-    places: Prediction,
-    more: tuple[float, float, float],
-    transfer: Prediction | None,
-    left_out: list[str],
-) -> str:
-    composed = sum(point.composed for point in points)
-    words = (
-        f"{composed} composed losses and {len(points) - composed} registered objectives, each with its own learning "
-        f"rate. Leaving one out, {', '.join(WORDS[name] for name in ANATOMY)} explain {_words(anatomy)} of the "
-        f"variance of the test score, alignment and uniformity {_words(places)}: {more[0]:+.2f} ({more[1]:+.2f} to "
-        f"{more[2]:+.2f}) more. "
+def _figure(found: Analysis) -> Any:
+    shown = {words: found.predictions[words] for words in ("measured anatomy", "alignment and uniformity")}
+    panels = {f"{words}: {spread(each)}": each.predicted.tolist() for words, each in shown.items()}
+    return draw_predictions(
+        [point.quality for point in found.points], panels, [point.composed for point in found.points]
     )
-    if transfer is not None:
-        words += f"Fitted on the composed losses alone, the anatomy explains {_words(transfer)} among the registered. "
-    if left_out:
-        words += f"Left out, since a number has no meaning for them: {', '.join(left_out)}."
-    return words.strip()
+
+
+def _tables(found: Mapping[str, Analysis]) -> dict[str, list[dict[str, Any]]]:
+    """A line for each objective, and one for each set of numbers."""
+    objectives, predictors = [], []
+    for data, each in found.items():
+        for place, point in enumerate(each.points):
+            predicted = {
+                f"from {words}": each.predictions[words].predicted[place] if each.predictions else None
+                for words in ("measured anatomy", "alignment and uniformity")
+            }
+            objectives.append(
+                {"data": data, "objective": point.name, "quality": point.quality, **point.numbers, **predicted}
+            )
+        lines = dict(each.predictions)
+        if each.transfer is not None:
+            lines["measured anatomy, composed to registered"] = each.transfer
+        predictors += [
+            {"data": data, "numbers": words, "explained": line.explained, "low": line.low, "high": line.high}
+            for words, line in lines.items()
+        ]
+        if each.more is not None:
+            names = ("explained", "low", "high")
+            predictors.append({"data": data, "numbers": "anatomy minus alignment and uniformity",
+                               **dict(zip(names, each.more, strict=True))})  # fmt: skip
+    return {name: rows for name, rows in {"objectives": objectives, "predictors": predictors}.items() if rows}
+
+
+def _in_words(data: str, found: Analysis) -> str:
+    composed = sum(point.composed for point in found.points)
+    if found.more is None:
+        return f"{data.capitalize()}: only {len(found.points)} objectives have all numbers, or too many have the same."
+    anatomy, places = (found.predictions[words] for words in ("measured anatomy", "alignment and uniformity"))
+    words = (
+        f"{data.capitalize()}: {composed} composed losses and {len(found.points) - composed} registered objectives, "
+        f"each with its own learning rate. Leaving one out, {', '.join(WORDS[name] for name in ANATOMY)} explain "
+        f"{spread(anatomy)} of the variance of the test score, alignment and uniformity {spread(places)}: "
+        f"{found.more[0]:+.2f} ({found.more[1]:+.2f} to {found.more[2]:+.2f}) more."
+    )
+    if found.transfer is not None:
+        words += (
+            f" Fitted on the composed losses alone, the anatomy explains {spread(found.transfer)} among the registered."
+        )
+    if found.left_out:
+        words += f" Left out, without a score or a number that has no meaning for them: {', '.join(found.left_out)}."
+    return words

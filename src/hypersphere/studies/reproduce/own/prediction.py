@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
-RIDGE = 1.0  # on standardised features
+RIDGES = (0.1, 1.0, 10.0, 100.0, 1000.0)  # penalties to choose from, on standardised features
 RESAMPLES = 2000
 LEVEL = 0.05
 
@@ -19,11 +19,14 @@ LEVEL = 0.05
 class Prediction:
     """What was predicted for every objective by a regression on the others, and how much of the variance that explains.
 
-    explained: 1 - Σ (y - ŷ)² / Σ (y - ȳ)², ŷ and ȳ from the other objectives: 0 is the baseline "mean of all".
-    low, high: 95 % interval by resampling objectives.
+    predicted, means: (N,) ŷ and ȳ, both from the objectives that the regression has seen; NaN where nothing was
+        predicted.
+    explained: 1 - Σ (y - ŷ)² / Σ (y - ȳ)²: 0 is the baseline "mean of all".
+    low, high: 95 % interval, objectives resampled, the predictions as they are.
     """
 
     predicted: Array
+    means: Array
     explained: float
     low: float
     high: float
@@ -37,20 +40,20 @@ def predict(features: Array, quality: Array, unseen: Sequence[Sequence[int]] | N
     groups = [[row] for row in range(len(quality))] if unseen is None else [list(group) for group in unseen]
     predicted, means = np.full(len(quality), np.nan), np.full(len(quality), np.nan)
     for group in groups:
-        known = [row for row in range(len(quality)) if row not in set(group)]
+        known = np.setdiff1d(np.arange(len(quality)), group)
         predicted[group] = _fit(features[known], quality[known], features[group])
         means[group] = quality[known].mean()
     tested = np.array([row for group in groups for row in group])
     errors, spread = (quality - predicted)[tested] ** 2, (quality - means)[tested] ** 2
     low, high = _interval(lambda rows: float(1 - errors[rows].sum() / spread[rows].sum()), len(tested))
-    return Prediction(predicted, float(1 - errors.sum() / spread.sum()), low, high)
+    return Prediction(predicted, means, float(1 - errors.sum() / spread.sum()), low, high)
 
 
 def gain(first: Prediction, second: Prediction, quality: Array) -> tuple[float, float, float]:
-    """How much more the first explains than the second: the difference and its 95 % interval, over the same rows."""
+    """How much more the first explains than the second of the same objectives: the difference and its 95 % interval."""
     rows = np.flatnonzero(np.isfinite(first.predicted) & np.isfinite(second.predicted))
     errors = [(quality - each.predicted)[rows] ** 2 for each in (first, second)]
-    spread = (quality[rows] - quality.mean()) ** 2
+    spread = (quality - first.means)[rows] ** 2
 
     def of(chosen: Rows) -> float:
         return float((errors[1][chosen].sum() - errors[0][chosen].sum()) / spread[chosen].sum())
@@ -59,16 +62,39 @@ def gain(first: Prediction, second: Prediction, quality: Array) -> tuple[float, 
     return of(np.arange(len(rows), dtype=np.int64)), low, high
 
 
+def alike(features: Array) -> list[list[int]]:
+    """Rows in groups, those with the same numbers in one: an objective under two names is left out under both.
+
+    >>> alike(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+    [[0, 2], [1]]
+    """
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for row, values in enumerate(features):
+        groups.setdefault(tuple(values), []).append(row)
+    return list(groups.values())
+
+
 def _fit(features: Array, quality: Array, wanted: Array) -> Array:
-    """Ridge regression on standardised features and their squares."""
+    """Ridge regression on standardised features and their squares. The objectives that are ``wanted`` take no part in
+    anything: neither in the standardisation nor in the choice of the penalty, which leaves out one of the others."""
     mean, deviation = features.mean(axis=0), features.std(axis=0)
     deviation = np.where(deviation > 1e-12, deviation, 1.0)
     x, new = ((each - mean) / deviation for each in (features, wanted))
-    x, new = (np.hstack([each, each**2 - 1]) for each in (x, new))
+    x, new = (np.hstack([each, each**2]) for each in (x, new))
     new = np.clip(new, x.min(axis=0), x.max(axis=0))  # no further than what was seen
-    centre = quality.mean()
-    weights = np.linalg.solve(x.T @ x + RIDGE * np.eye(x.shape[1]), x.T @ (quality - centre))
-    return np.asarray(centre + new @ weights)
+    shift, centre = x.mean(axis=0), quality.mean()
+    left, singular, right = np.linalg.svd(x - shift, full_matrices=False)
+    along = left.T @ (quality - centre)
+
+    def error(ridge: float) -> float:
+        """Mean squared error with one objective left out, in closed form."""
+        shrunk = singular**2 / (singular**2 + ridge)
+        leverage = (left**2) @ shrunk + 1 / len(quality)
+        return float(np.mean(((quality - centre - left @ (shrunk * along)) / (1 - leverage)) ** 2))
+
+    ridge = min(RIDGES, key=error)
+    weights = right.T @ (singular / (singular**2 + ridge) * along)
+    return np.asarray(centre + (new - shift) @ weights)
 
 
 def _interval(statistic: Callable[[Rows], float], count: int) -> tuple[float, float]:
