@@ -1,5 +1,8 @@
 """The regression behind hypersphere/factorial, on made-up worlds whose answer is known."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import bootstrap
@@ -8,7 +11,9 @@ from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
+from hypersphere.studies.reproduce.items import write
 from hypersphere.studies.reproduce.own.factorial import PARTS, SETS, analyse, factorial
+from hypersphere.studies.reproduce.own.page import page
 from hypersphere.studies.reproduce.own.prediction import RIDGES, alike, gain, predict
 from tests.studies.fabricated import held, result
 
@@ -160,3 +165,25 @@ def test_every_set_of_numbers_is_in_the_tables():
     found = factorial(world(lambda n, draw: 30 + draw.normal(), CONTESTS[1:]))
     assert set(SETS) < {row["numbers"] for row in found.data["predictors"]}
     assert len(found.data["objectives"]) == 20 and set(found.figures) == {"prediction-text"}
+
+
+def test_the_page_says_plainly_that_runs_are_missing(tmp_path):
+    words = page(tmp_path, tmp_path)
+    assert "**The runs are not complete, so there is no answer yet.**" in words and "factorial-text: 0 of" in words
+
+
+def test_the_page_is_written_from_the_results(tmp_path):
+    made = world(lambda n, draw: 30 + 10 * n["with_gradient"] + draw.normal() / 9)
+    found, _ = write("hypersphere/factorial", factorial(made), tmp_path / "results", held=made)
+    words = page(tmp_path / "results", tmp_path / "docs")
+    assert f"**The answer: {found.verdict}.** {found.measured}" in words
+    pictures = re.findall(r"!\[.*?\]\((.*?)\)", words)
+    assert len(pictures) == 2 and all((tmp_path / "docs" / each).resolve().is_file() for each in pictures)
+    line = next(row for row in found.data["predictors"] if row["numbers"] == "share of active anchors")
+    assert f"{line['explained']:.2f} ({line['low']:.2f} to {line['high']:.2f})" in words
+    assert len(words.split()) < 1500  # two pages
+
+
+def test_the_page_in_docs_is_what_the_results_say():
+    home = Path(__file__).parents[2]
+    assert (home / "docs" / "factorial.md").read_text(encoding="utf-8") == page(home / "results", home / "docs")

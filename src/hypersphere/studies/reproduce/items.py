@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 from hypersphere.report import write_whole
 from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, check, cite, paper_of
-from hypersphere.studies.reproduce.contest import Held, Scale, hold
+from hypersphere.studies.reproduce.contest import Held, Scale, hold, provenance
 from hypersphere.training.plain import plain
 
 MOST_ROWS = 2000  # of a table in results.json; a larger one, such as a map, is in its CSV file alone
@@ -83,7 +84,11 @@ def reproduce(
         wanted: Scale = "tiny" if quick else scale or default_scale()
         held = {each: hold(each, wanted, out=out, work=work, jobs=jobs, say=say) for each in contests}
         return write(name, find(name)(held), out, quick, held)
-    return write(name, find(name)(quick), out, quick)
+    start = time.monotonic()
+    finding = find(name)(quick)
+    return write(
+        name, finding, out, quick, about={**provenance(), "minutes": round((time.monotonic() - start) / 60, 1)}
+    )
 
 
 def default_scale() -> Scale:
@@ -94,29 +99,41 @@ def default_scale() -> Scale:
 
 
 def write(
-    name: str, finding: Finding, out: Path, quick: bool = False, held: Mapping[str, Held] | None = None
+    name: str,
+    finding: Finding,
+    out: Path,
+    quick: bool = False,
+    held: Mapping[str, Held] | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> tuple[Finding, Path]:
-    """Writes what an item found, and lists it in ``out/README.md``."""
+    """Writes what an item found, and lists it in ``out/README.md``; ``about``: where an item without contests was
+    computed, and for how long."""
     from hypersphere.studies.reproduce.index import write_index
 
     scale = next((each.scale for each in (held or {}).values()), None)
     folder = out / (f"{name}-quick" if quick else f"{name}-full" if scale == "full" else name)
     folder.mkdir(parents=True, exist_ok=True)
-    tree = as_tree(name, finding, quick, held)
+    tree = as_tree(name, finding, quick, held, about)
     for table, rows in {**finding.data, **tree["tables"]}.items():
         write_whole(folder / f"{table}.csv", as_csv(rows))
     for figure, drawn in finding.figures.items():
         _sign(drawn, name, quick)
         for kind in ("png", "pdf"):
             write_whole(folder / f"{figure}.{kind}", _drawn(drawn, kind, cite(name)))
-    write_whole(folder / "finding.md", page(name, finding, quick, held))
+    write_whole(folder / "finding.md", page(name, finding, quick, held, about))
     write_whole(folder / "results.json", json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
     if not quick:
         write_index(out)
     return finding, folder
 
 
-def as_tree(name: str, finding: Finding, quick: bool = False, held: Mapping[str, Held] | None = None) -> dict[str, Any]:
+def as_tree(
+    name: str,
+    finding: Finding,
+    quick: bool = False,
+    held: Mapping[str, Held] | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Everything an item found, as JSON has it: numbers of any kind as floats, NaN as null."""
     item = ITEMS[name]
     tables = {table: [dict(row) for row in rows] for table, rows in finding.data.items() if len(rows) <= MOST_ROWS}
@@ -127,7 +144,7 @@ def as_tree(name: str, finding: Finding, quick: bool = False, held: Mapping[str,
         "errata": finding.errata, "command": command(name, quick, held),
         "contests": {each: {"scale": one.scale, "smaller": one.contest.smaller, **one.about}
                      for each, one in (held or {}).items()},
-        "tables": tables,
+        "about": dict(about or {}), "tables": tables,
     }  # fmt: skip
     found: dict[str, Any] = plain(json.loads(json.dumps(tree, default=float)))
     return found
@@ -140,7 +157,13 @@ def command(name: str, quick: bool = False, held: Mapping[str, Held] | None = No
     return f"hypersphere reproduce {name}{words}"
 
 
-def page(name: str, finding: Finding, quick: bool = False, held: Mapping[str, Held] | None = None) -> str:
+def page(
+    name: str,
+    finding: Finding,
+    quick: bool = False,
+    held: Mapping[str, Held] | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> str:
     """What the paper claims, what was measured, which parts of the claim hold; then pictures and data."""
     lines = [f"# {ITEMS[name].title} ({name})", "", f"{cite(name)}.", "", f"**The paper:** {finding.claim}", ""]
     lines += [f"**Here:** {finding.measured}", "", f"**Verdict:** {finding.verdict}.", ""]
@@ -159,7 +182,7 @@ def page(name: str, finding: Finding, quick: bool = False, held: Mapping[str, He
         lines += ["", f"**The contest {each.contest.name}:** {each.contest.title}. {_ran(each)}"]
         if each.scale != "full":
             lines += ["", f"Made smaller: {each.contest.smaller}"]
-    lines += ["", f"Computed with: `{command(name, quick, held)}`"]
+    lines += ["", f"Computed with: `{command(name, quick, held)}`" + (f", {_where(about)}." if about else "")]
     lines += ["", *(f"Data: [{table}.csv]({table}.csv)" for table in finding.data)]
     return "\n".join(lines) + "\n"
 
@@ -170,10 +193,13 @@ def _ran(held: Held) -> str:
     ended = sum(run.state in ("done", "failed") for run in runs)
     failed = sum(run.state == "failed" for run in runs)
     words = f"{ended} of {held.comparison.plan.count()} runs" + (f", {failed} of them failed" if failed else "")
-    about = held.about
+    return f"{words}; {_where(held.about)}."
+
+
+def _where(about: Mapping[str, Any]) -> str:
     return (
-        f"{words}; {about.get('minutes', 0):g} minutes on {about.get('machine', 'an unknown machine')}, commit "
-        f"{about.get('commit') or 'unknown'}, torch {about.get('torch', 'unknown')}."
+        f"{about.get('minutes', 0):g} minutes on {about.get('machine', 'an unknown machine')}, commit "
+        f"{about.get('commit') or 'unknown'}, torch {about.get('torch', 'unknown')}"
     )
 
 

@@ -80,6 +80,21 @@ def conclude(
         errata,
         {item: rows, **({f"{item}_as_printed": list(printed)} if printed else {})},
         {item: _draw_table(title, rows)},
+        fault=_fault(apart, bad, said),
+    )
+
+
+def _fault(apart: float, bad: Sequence[str], misprinted: Sequence[str]) -> str:
+    """What is wrong where a component is not the printed one."""
+    if bad:
+        return (
+            f"Not decided: {', '.join(bad)} differ from the corrected formulas too, so the implementation may be wrong."
+        )
+    if not misprinted:
+        return ""
+    return (
+        f"The claim, by misprints: with the errata corrected every component is that of the gradient to {apart:.1e}, so "
+        "the implementation is not at fault, and nothing was made smaller."
     )
 
 

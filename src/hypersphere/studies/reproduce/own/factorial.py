@@ -94,7 +94,7 @@ def factorial(held: Mapping[str, Held]) -> Finding:
         measured=" ".join(_in_words(data, each) for data, each in found.items()),
         clauses=clauses,
         data=_tables(found),
-        figures={f"prediction-{data}": _figure(each) for data, each in known.items()},
+        figures={f"prediction-{data}": _figure(data, each) for data, each in known.items()},
         published="no paper asked",
         here="; ".join(
             f"{data}: anatomy {spread(each.predictions['measured anatomy'])}, alignment and uniformity "
@@ -160,9 +160,9 @@ def spread(found: Prediction) -> str:
     return f"{found.explained:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
-def _figure(found: Analysis) -> Any:
+def _figure(data: str, found: Analysis) -> Any:
     shown = {words: found.predictions[words] for words in ("measured anatomy", "alignment and uniformity")}
-    panels = {f"{words}: {spread(each)}": each.predicted.tolist() for words, each in shown.items()}
+    panels = {f"{data}, {words}: {spread(each)}": each.predicted.tolist() for words, each in shown.items()}
     return draw_predictions(
         [point.quality for point in found.points], panels, [point.composed for point in found.points]
     )
