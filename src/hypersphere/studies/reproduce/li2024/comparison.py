@@ -93,8 +93,8 @@ def _fault(apart: float, bad: Sequence[str], misprinted: Sequence[str]) -> str:
     if not misprinted:
         return ""
     return (
-        f"The claim, by misprints: with the errata corrected every component is that of the gradient to {apart:.1e}, so "
-        "the implementation is not at fault, and nothing was made smaller."
+        f"The claim, by misprints: with the errata corrected every component is that of the gradient to {apart:.1e}, "
+        "so the implementation is not at fault, and nothing was made smaller."
     )
 
 
