@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from hypersphere.studies.compare.cells import Cell, Plan, unique
 from hypersphere.studies.compare.choice import choose, tuned
 from hypersphere.studies.compare.queue import Attempt
 from hypersphere.studies.compare.results import collect
-from hypersphere.studies.reproduce.contest import Held, Scale, contests
+from hypersphere.studies.reproduce.contest import Contest, Held, Scale, contests
 
 ABOUT = {"hypersphere": "0", "commit": "abc", "torch": "2", "machine": "none", "device": "cpu", "minutes": 1.0}
 
@@ -25,10 +24,15 @@ def result(validation: float, metric: str = "knn", steps: int = 300, **scores: f
     }  # fmt: skip
 
 
-@cache
+_plans: dict[tuple[str, Scale], tuple[Contest, Plan]] = {}
+
+
 def _plan(name: str, scale: Scale) -> Plan:
-    """Made once: a large contest has a thousand recipes."""
-    return Plan(contests()[name].at(scale, Path("nowhere")))
+    """Made once for each contest: a large one has a thousand recipes."""
+    contest = contests()[name]
+    if (name, scale) not in _plans or _plans[name, scale][0] is not contest:
+        _plans[name, scale] = contest, Plan(contest.at(scale, Path("nowhere")))
+    return _plans[name, scale][1]
 
 
 def held(name: str, make: Callable[[Cell], dict[str, Any] | str], scale: Scale = "small") -> Held:

@@ -154,7 +154,7 @@ def test_verdicts_are_right_at_least_as_often_as_their_level():
     """Worlds without a connection: at most one in twenty is called predictable, or better than the other numbers."""
     draw, wrong = np.random.default_rng(5), [0, 0]
     for _ in range(40):
-        features, quality = draw.normal(size=(30, 7)), draw.normal(size=30)
+        features, quality = draw.normal(size=(20, 7)), draw.normal(size=20)
         anatomy, places = predict(features[:, :5], quality), predict(features[:, 5:], quality)
         wrong[0] += anatomy.low > 0
         wrong[1] += gain(anatomy, places, quality)[1] > 0

@@ -4,6 +4,7 @@ import math
 import random
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -310,3 +311,20 @@ def test_a_search_in_which_the_rate_varies_as_well_is_not_judged(monkeypatch):
     assert len(trials) == 5 and len({trial.settings["learning rate"] for trial in trials}) == 5
     found = find("li2024/table6")(held)
     assert set(found.clauses.values()) == {None} and "not to be told from the others" in found.measured
+
+
+@pytest.mark.parametrize("name", ["li-search", "li-search-second"])
+def test_the_full_scale_searches_in_the_papers_two_stages(name):
+    """16 settings of batch size and learning rate at m .3, τ .05, r 1; then 4 margins × 3 temperatures × 5 ratios."""
+    plan = Plan(contests()[name].at("full", Path("nowhere")))
+    losses = {each["name"]: each for each in plan.study.objectives}
+    assert {loss: plan.trials(each) for loss, each in losses.items()} == {
+        "mmhe": 76, "mmhs": 16 + 20, "mbarlow": 76, "mvicreg": 76,
+    }  # fmt: skip
+    first = plan.stage(losses["mmhe"], 0, {})
+    held = {(each.recipe.objective["margin"], each.recipe.objective["temperature"], each.recipe.objective["ratio"])
+            for each in first}  # fmt: skip
+    assert held == {(0.3, 0.05, 1.0)} and len({(c.recipe.batch.size, c.recipe.optimizer.lr) for c in first}) == 16
+    second = plan.stage(losses["mmhe"], 1, first[5].settings)
+    assert {(c.recipe.batch.size, c.recipe.optimizer.lr) for c in second} == {(128, 1e-5)} and len(second) == 60
+    assert first[5].id in {cell.id for cell in second}  # the winner is one of the second stage's points

@@ -183,8 +183,14 @@ def page(
         if each.scale != "full":
             lines += ["", f"Made smaller: {each.contest.smaller}"]
     lines += ["", f"Computed with: `{command(name, quick, held)}`" + (f", {_where(about)}." if about else "")]
-    lines += ["", *(f"Data: [{table}.csv]({table}.csv)" for table in finding.data)]
+    lines += ["", *(_data_line(table, rows) for table, rows in finding.data.items())]
     return "\n".join(lines) + "\n"
+
+
+def _data_line(table: str, rows: Rows) -> str:
+    if len(rows) > MOST_ROWS:
+        return f"Data: `{table}.csv`, {len(rows):,} rows: beside this page where it is computed, not in the repository"
+    return f"Data: [{table}.csv]({table}.csv)"
 
 
 def _ran(held: Held) -> str:
