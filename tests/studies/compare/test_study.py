@@ -228,6 +228,17 @@ def test_a_later_stage_starts_from_the_best_setting_of_the_one_before():
     assert (objective["name"], best.settings["objective.temperature"], best.trial) == ("ntxent", 0.1, 4)
 
 
+def test_the_best_of_an_earlier_stage_may_stay_the_best():
+    made = plan(
+        stages=[{"optimizer.lr": [0.001, 0.002, 0.004]}, {"objective.temperature": [0.1, 0.2]}], objectives="ntxent"
+    )
+    attempts = ended(made.tuning, lambda cell: 50 - cell.trial)
+    attempts |= ended(tuned(made, {"name": "ntxent"}, attempts)[3:], lambda cell: 10.0)
+    (row,) = collect(made, attempts).contestants
+    assert row.settings == {"optimizer.lr": 0.001} and len(row.tuning) == 5
+    assert list(row.at_bound) == ["optimizer.lr"]  # the temperature is the default, none of the values
+
+
 def test_the_runs_of_a_search_in_stages_are_counted_in_advance():
     made = plan(stages=STAGES, objectives="ntxent,dhel,kcl")
     assert made.count() == 2 + 2 * (4 + 3) + (4 + 1) + 3 * 2  # kcl has no temperature: its second stage is one point

@@ -13,7 +13,7 @@ from hypersphere.studies.compare.cells import UNTRAINED, Cell, Plan, shown
 from hypersphere.studies.compare.choice import choose, tuned
 from hypersphere.studies.compare.queue import Attempt
 from hypersphere.studies.compare.scores import test_score, validation_score
-from hypersphere.studies.compare.space import read_key
+from hypersphere.studies.compare.space import Choice, read_key
 from hypersphere.studies.compare.statistics import Difference, Scores, Summary
 from hypersphere.studies.compare.study import label_of
 from hypersphere.training.reading import write_recipe
@@ -239,6 +239,8 @@ def _at_bound(plan: Plan, label: str, settings: Mapping[str, Any], recipe: Recip
     said = {}
     for key, span in plan.spaces[label].items():
         value = settings.get(key, read_key(recipe, key))
+        if isinstance(span, Choice) and value not in span.values:
+            continue  # the default, which is none of the values
         share = span.share(value)
         if not AT_BOUND <= share <= 1 - AT_BOUND:
             end = "lower" if share < 0.5 else "upper"
