@@ -28,7 +28,7 @@ import numpy as np
 from hypersphere.report import markdown_table, write_whole
 from hypersphere.studies.compare.cells import Plan
 from hypersphere.studies.reproduce.contest import contests
-from hypersphere.training.reading import write_recipe
+from hypersphere.training.load import write_recipe
 from hypersphere.training.recipe import Recipe
 
 WORDS = [f"word{place}" for place in range(200)]

@@ -56,7 +56,7 @@ def read_recipe(source: str, changes: Iterable[str] = ()) -> Recipe:
 
     hs.read_recipe("digits", ["objective=mine.py:triplet", "objective.margin=0.5", "output=runs/mine"])
     """
-    recipe: Recipe = _training("reading").read_recipe(source, changes)
+    recipe: Recipe = _training("load").read_recipe(source, changes)
     return recipe
 
 

@@ -8,6 +8,7 @@ larger than ``MOST_NODES`` nodes.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import stat
@@ -72,6 +73,27 @@ def parse_json(text: str | bytes, name: str, kind: type | None = None) -> Any:
     except ValueError as error:
         raise ValueError(f"{name} is not accepted: {one_line(str(error), 150)}") from None
     return _of_kind(found, name, kind)
+
+
+def json_safe(value: Any, *, digits: int | None = None, infinity: float | None = None) -> Any:
+    """The same with null for every number that is none: JSON has neither NaN nor infinity.
+
+    ``digits``: significant digits that are kept of a number. ``infinity``: what stands for infinity in place of null.
+
+    >>> json_safe({"knn": float("nan"), "steps": [1, 2.5]})
+    {'knn': None, 'steps': [1, 2.5]}
+    """
+    if isinstance(value, dict):
+        return {key: json_safe(each, digits=digits, infinity=infinity) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_safe(each, digits=digits, infinity=infinity) for each in value]
+    if not isinstance(value, float):
+        return value
+    if math.isinf(value) and infinity is not None:
+        return math.copysign(infinity, value)
+    if not math.isfinite(value):
+        return None
+    return value if digits is None else float(f"{value:.{digits}g}")
 
 
 def read_yaml(path: Path, kind: type | None = None) -> Any:

@@ -98,7 +98,7 @@ def test_words_that_cannot_be_meant_are_refused_and_leave_nothing(words: list[st
 
 
 def test_a_word_is_taken_as_it_was_typed() -> None:
-    from hypersphere.training.reading import read_recipe
+    from hypersphere.training.load import read_recipe
 
     for name in ("my run #1", "#1", "2024-05-01", "--- x", "a  b"):
         assert read_recipe("digits", [f"output={name}"]).output == name
@@ -117,7 +117,7 @@ def wrong(path: Path, content: str | bytes) -> None:
 @pytest.mark.parametrize("name", ["recipe.yaml", "environment.json"])
 def test_a_run_with_a_damaged_file_is_not_resumed(name: str, here: Path) -> None:
     from hypersphere.training.folder import describe
-    from hypersphere.training.reading import parse_recipe
+    from hypersphere.training.load import parse_recipe
 
     tree = worlds.digits_recipe(here)
     worlds.recipe_file(here, **tree)

@@ -1,8 +1,13 @@
 """Curves of a run: its score first, whole steps, no panel twice, at least two numbers on a scale."""
 
+from pathlib import Path
+
 import pytest
 
-from hypersphere.figures.training import draw_run
+import hypersphere as hs
+from hypersphere.figures.training import draw_run, save_run
+from hypersphere.training.monitor import Monitor
+from tests.training.worlds import views
 
 
 @pytest.mark.parametrize("lengths", [(1.2, 1.9), (5.1, 5.2), (3.0, 3.0), (0.8, 1.4), (0.01, 30.0)])
@@ -42,3 +47,33 @@ def test_an_objective_that_is_infonce_is_drawn_once():
 def test_steps_are_whole_numbers():
     for axis in (each for each in draw_run(scored()).axes if each.get_visible()):
         assert all(tick == round(tick) for tick in axis.get_xticks())
+
+
+def test_a_run_is_drawn_with_both_splits_and_its_verdicts(tmp_path: Path) -> None:
+    z1, z2 = views(16, 8)
+    monitor = Monitor(hs.create_objective("infonce"), training=lambda: (z1, z2, None), held_out=lambda: (z2, z1, None))
+    for step in (0, 10):
+        monitor.observe(step)
+    records = [{**r, "verdicts": ["over-fusion"] if r["step"] else []} for r in monitor.journal.records]
+    figure = draw_run(records, "mine")
+    assert len(figure.axes) == 10  # no score, and InfoNCE is the objective; its length is there, though no gradient's
+    assert figure.texts[0].get_text() == "mine"
+    drawn = figure.axes[0].get_lines()
+    assert list(drawn[0].get_xdata()) == [0, 10]
+    assert drawn[0].get_ydata()[1] == monitor.journal.records[0]["objective"]
+    assert drawn[1].get_linestyle() == "--"
+    assert [text.get_text() for text in figure.texts if "over-fusion" in text.get_text()] == ["step 10: over-fusion"]
+    picture = save_run(records, tmp_path)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "curves.pdf").read_bytes().startswith(b"%PDF")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.pdf", "curves.png"]
+    with pytest.raises(ValueError, match="no measurement yet"):
+        draw_run([])
+
+
+def test_what_has_no_meaning_leaves_its_panel_out() -> None:
+    z1 = views(16, 8)[0]
+    monitor = Monitor(hs.create_objective("mpt", margin=0.001), training=lambda: (5 * z1, z1, None))
+    monitor.observe(0)
+    assert monitor.journal.records[0]["with_gradient"] == 0
+    assert "Ratio, median" not in [axis.get_title(loc="left") for axis in draw_run(monitor.journal.records).axes]

@@ -1,16 +1,62 @@
-"""The card of a model, which others read: nothing in it is more than text, and no folder of the user's is named."""
+"""The card of a trained model, and what a run made of the model in a sentence."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
+from typing import Any
 
+import torch
 import yaml
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from typer.testing import CliRunner
 
-from hypersphere.training.card import write_card
-from hypersphere.training.reading import parse_recipe
+from hypersphere.cli.app import app
+from hypersphere.training.card import outcome, write_card
+from hypersphere.training.load import parse_recipe
 from tests.training import worlds
 
 RESULTS = {"given": {}, "scores": {"knn": 90.0}, "best_step": 3, "steps": 6, "outcome": ""}
+
+
+def sentence_model(folder: Path, **settings: Any) -> Path:
+    """A SentenceTransformer with all that a run could lose: mean, dense layer, normalisation, prompt, length."""
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        modules = [
+            Transformer(str(worlds.encoder(folder)), max_seq_length=20),
+            Pooling(16, "mean"),
+            Dense(16, 8, activation_function=torch.nn.Identity()),
+            Normalize(),
+        ]
+    settings = {"prompts": {"query": "red cat "}, "default_prompt_name": "query", **settings}
+    model = SentenceTransformer(modules=modules, device="cpu", **settings)
+    model.save_pretrained(str(folder / "sentence-model"), create_model_card=False)
+    return folder / "sentence-model"
+
+
+def words(folder: Path, *more: str, encoder: Path | None = None) -> list[str]:
+    """A shipped recipe as a user would fine-tune with it; encoder: another one than the SentenceTransformer."""
+    own = sentence_model(folder)
+    return [
+        f"encoder.name={encoder or own}", f"data.source={worlds.pairs(folder)}", "data.views=pairs",
+        "data.held_out=0", f"evaluation.sts={worlds.scored(folder)}", "batch=8", "steps=4",
+        "evaluation.every=2", "loggers=[]", f"output={folder / 'run'}", *more,
+    ]  # fmt: skip
+
+
+def agree_with(model: SentenceTransformer, path: Path) -> None:
+    """Rewrites the scores as the model's own cosines: no other model can do better."""
+    table = list(csv.DictReader(path.read_text().splitlines()))
+    first, second = (model.encode([row[key] for row in table]) for key in ("sentence1", "sentence2"))
+    rows = [[r["sentence1"], r["sentence2"], f"{c:.6f}"] for r, c in zip(table, (first * second).sum(1), strict=True)]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["sentence1", "sentence2", "score"], *rows])
+
+
+def results(best: int | None, given: dict[str, float], **scores: float) -> dict[str, Any]:
+    return {"best_step": best, "given": given, "scores": scores}
 
 
 def test_a_card_names_no_folder_and_holds_no_markup(tmp_path: Path) -> None:
@@ -31,3 +77,37 @@ def test_the_recipe_of_a_card_ends_where_its_fence_does(tmp_path: Path) -> None:
     text = write_card(tmp_path, parse_recipe(tree), RESULTS).read_text()
     recipe = text.split("````yaml\n")[1].split("\n````\n")[0]
     assert yaml.safe_load(recipe)["data"]["source"] == "a```b.txt" and "output" not in yaml.safe_load(recipe)
+
+
+def test_a_damaged_model_is_reported_in_the_last_line_and_in_the_card(tmp_path: Path) -> None:
+    ruin = words(tmp_path, "optimizer.lr=0.01", "evaluation.best=false")
+    agree_with(SentenceTransformer(str(tmp_path / "sentence-model")), tmp_path / "scored.csv")
+    answer = CliRunner().invoke(app, ["train", "simcse-small", *ruin])
+    assert answer.exit_code == 0, answer.output
+    last = answer.output.strip().splitlines()[-1]
+    assert last.startswith("Worse than the model as given: stsb_dev ") and last.endswith(", as given 100.00.")
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    assert last in card and "| as given | after training |" in card
+
+
+def test_the_outcome_names_what_got_worse_beside_what_got_better() -> None:
+    given = {"dev": 79.64, "test": 82.03}
+    assert outcome(results(60, given, dev=82.70, test=77.0)) == (
+        "Worse than the model as given: test 77.00, as given 82.03. "
+        "Better than the model as given: dev 82.70, as given 79.64."
+    )
+    assert outcome(results(60, given, dev=float("nan"), test=82.031)).startswith(
+        "Worse than the model as given: dev nan"
+    )
+    assert outcome(results(60, given, dev=79.64, test=82.03)) == "Neither better nor worse than the model as given."
+
+
+def test_weights_of_step_0_mean_that_nothing_was_learned() -> None:
+    given = {"dev": 79.64, "test": 82.03}
+    assert outcome(results(0, given, dev=79.64, test=82.03)) == (
+        "Nothing was learned: no step was better than the model as given, which the run kept."
+    )
+    replaced = outcome(results(0, given, dev=70.0, test=71.0))
+    assert "no step was better than the weights at step 0" in replaced and "Worse than the model" in replaced
+    assert "no step was better than the weights at step 0" in outcome(results(0, {}, knn=90.0))
+    assert outcome(results(20, {}, knn=90.0)) == ""

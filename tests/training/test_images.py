@@ -1,29 +1,21 @@
-"""Training on images and on CLOA's three lines."""
+"""Training on images."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import yaml
 
 from hypersphere.data.images import label_fraction, load_images
-from hypersphere.data.synthetic import three_lines
 from hypersphere.encoders.image import load_image_encoder
 from hypersphere.evaluation.probes import evaluate_run
-from hypersphere.training.images import prepare_images, prepare_lines
 from hypersphere.training.journal import read_journal
-from hypersphere.training.reading import parse_recipe
-from hypersphere.training.run import NotPreparedError, train
-from hypersphere.training.task import measured_rows
-from hypersphere.training.watching import watch
+from hypersphere.training.load import parse_recipe
+from hypersphere.training.run import NotPreparedError, create_task, train
 from tests.training import worlds
-
-
-def quiet(sentence: str) -> None:
-    """Nothing to say."""
+from tests.training.worlds import quiet
 
 
 def test_a_run_on_the_digits_learns_and_can_be_opened(tmp_path: Path) -> None:
@@ -43,34 +35,6 @@ def test_a_run_on_the_digits_learns_and_can_be_opened(tmp_path: Path) -> None:
     assert {line["step"]: line["score"] for line in lines if line["split"] == "validation"} == pytest.approx(history)
 
 
-def test_all_held_out_rows_are_measured_in_batches_of_the_trainings_size(tmp_path: Path) -> None:
-    tree = worlds.digits_recipe(tmp_path, data={"held_out": 49})  # 16 + 16 + 17: none is measured without negatives
-    task = prepare_images(parse_recipe(tree), tmp_path / "run", quiet)
-    assert [len(batch["rows"]) for batch in task.held_out] == [16, 16, 17]
-    rows = {row for batch in task.held_out for row in batch["rows"].tolist()}
-    trained = set(task.trainer.train_dataset.rows.tolist())  # type: ignore[union-attr]
-    assert len(rows) == 49 and not trained & rows
-    monitor = watch(task, parse_recipe(tree), tmp_path / "metrics.jsonl", quiet)
-    monitor.observe(0)
-    assert {line["split"]: line["rows"] for line in read_journal(tmp_path / "metrics.jsonl")} == {
-        "training": 16,
-        "held_out": 49,
-    }
-
-
-def test_what_would_not_fit_the_monitors_budget_is_left_out_and_said(tmp_path: Path) -> None:
-    """80 steps: 5 % are 4 steps, the time of 12 passes over a batch, which is 2 for each of 5 measurements."""
-    said: list[str] = []
-    rows = list(range(100, 200))
-    free = parse_recipe(worlds.digits_recipe(tmp_path, monitor={"every": 0}))
-    assert [len(each) for each in measured_rows(rows, free, 80, said.append)] == [16]
-    assert "Measured: 16 of the 100 held-out rows" in said[0] and "monitor.rows=100 measures all" in said[0]
-    assert sum(len(each) for each in measured_rows(rows, free, 800, said.append)) == 100 and len(said) == 1
-    asked = parse_recipe(worlds.digits_recipe(tmp_path, monitor={"every": 0, "rows": 40}))
-    chosen = measured_rows(rows, asked, 80, said.append)
-    assert [len(each) for each in chosen] == [16, 16, 8] and chosen == measured_rows(rows, asked, 80, said.append)
-
-
 def test_the_best_weights_are_chosen_without_the_test_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hypersphere.training import images
 
@@ -82,8 +46,8 @@ def test_the_best_weights_are_chosen_without_the_test_images(tmp_path: Path, mon
         return real(train_z, train_y, test_z, test_y)
 
     monkeypatch.setattr(images, "knn_probe", spy)
-    task = prepare_images(parse_recipe(worlds.digits_recipe(tmp_path)), tmp_path / "run", quiet)
-    assert task.score is not None and task.final is not None
+    task = create_task(parse_recipe(worlds.digits_recipe(tmp_path)), tmp_path / "run", quiet)
+    assert task.scored
     task.score()
     task.final()
     assert len(seen[0]) == 40  # the held-out ones
@@ -97,7 +61,7 @@ def test_cloa_sees_only_the_share_of_labels_it_is_given(tmp_path: Path) -> None:
         objective={"name": "cloa", "base": "ntxent"},
         head={"kind": "mlp", "hidden": [16, 16]},
     )
-    task = prepare_images(parse_recipe(tree), tmp_path / "run", quiet)
+    task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
     labels = task.trainer.train_dataset.labels  # type: ignore[union-attr]
     everything = load_images("digits", "train").labels[:200]
     assert 0.1 < (labels >= 0).float().mean() < 0.3
@@ -117,15 +81,14 @@ def test_what_does_not_fit_together_is_refused_before_the_run(tmp_path: Path) ->
     wrong = {"name": "cloa", "base": "ntxent", "num_classes": 10, "dim": 99}
     with pytest.raises(NotPreparedError, match="99"):
         train(parse_recipe(worlds.digits_recipe(tmp_path, objective=wrong)), say=quiet)
-    with pytest.raises(NotPreparedError, match="no image encoder 'resnet19'"):
-        tree = worlds.digits_recipe(tmp_path)
-        train(parse_recipe({**tree, "encoder": {"name": "resnet19"}}), say=quiet)
+    with pytest.raises(ValueError, match=r"encoder.name is 'resnet19': .*; did you mean 'resnet18'?"):
+        parse_recipe({**worlds.digits_recipe(tmp_path), "encoder": {"name": "resnet19"}})
     assert not (tmp_path / "run").exists()
 
 
 def test_cloas_sizes_are_written_down_and_a_resumed_run_has_them(tmp_path: Path) -> None:
     tree = worlds.digits_recipe(tmp_path, objective={"name": "cloa", "base": "ntxent"}, head={"hidden": [16, 12]})
-    task = prepare_images(parse_recipe(tree), tmp_path / "run", quiet)
+    task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
     assert tuple(task.trainer.loss.objective.anchors.shape) == (10, 12)
     finished = train(parse_recipe(tree), say=quiet)
     written = yaml.safe_load((finished.folder / "recipe.yaml").read_text())["objective"]
@@ -162,41 +125,6 @@ def test_pictures_without_labels_train_and_the_run_says_what_is_left_out(tmp_pat
         train(parse_recipe({**tree, "data": {**data, "size": None}, "output": str(tmp_path / "b")}), say=quiet)
 
 
-def test_rows_of_three_lines_are_named_as_the_whole_set_counts_them(tmp_path: Path) -> None:
-    tree = {**three_lines_recipe(tmp_path), "data": {"source": "three-lines", "rows": 90, "held_out": 30}}
-    recipe = parse_recipe({**tree, "batch": {"size": 60}})
-    task = prepare_lines(recipe, tmp_path / "run", quiet)
-    points, _, _ = three_lines(30, recipe.data.noise, recipe.seed)
-    training = task.trainer.train_dataset
-    torch.testing.assert_close(points[training.rows], training.images)
-
-
-def three_lines_recipe(tmp_path: Path) -> dict[str, Any]:
-    return {
-        "task": "three-lines",
-        "data": {"source": "three-lines", "rows": 90, "noise": 0.02},
-        "encoder": {"name": "mlp", "hidden": [16, 16, 3]},
-        "objective": {"name": "ntxent", "temperature": 0.5},
-        "optimizer": {"name": "sgd", "lr": 0.05, "max_grad_norm": 0},
-        "batch": {"size": 90},
-        "steps": 60,
-        "monitor": {"every": 30},
-        "loggers": [],
-        "output": str(tmp_path / "run"),
-    }
-
-
-def test_three_lines_are_pulled_onto_their_negatives(tmp_path: Path) -> None:
-    recipe = parse_recipe(three_lines_recipe(tmp_path))
-    task = prepare_lines(recipe, tmp_path / "run", quiet)
-    before = task.trainer.embed(task.trainer.encoder, task.sample)
-    task.trainer.train()
-    after = task.trainer.embed(task.trainer.encoder, task.sample)
-    cosine = torch.nn.functional.cosine_similarity
-    assert cosine(after[0], after[1]).mean() > cosine(before[0], before[1]).mean() + 0.2
-    assert cosine(after[0], after[1]).mean() > 0.8
-
-
 def test_a_size_that_the_source_does_not_take_is_refused(tmp_path: Path) -> None:
     """Files in MNIST's form say how large their images are."""
     import numpy as np
@@ -223,7 +151,7 @@ def test_a_stem_that_replaces_what_was_learned_is_announced(tmp_path: Path, stem
     tree = worlds.digits_recipe(tmp_path)
     encoder = {"name": "resnet18", "weights": str(tmp_path / "eighteen"), "stem": stem}
     said: list[str] = []
-    prepare_images(parse_recipe({**tree, "encoder": encoder}), tmp_path / "run", said.append)
+    create_task(parse_recipe({**tree, "encoder": encoder}), tmp_path / "run", said.append)
     words = next(sentence for sentence in said if sentence.startswith("Encoder: "))
     assert f"weights of {tmp_path / 'eighteen'}" in words
     assert ("its first convolution gives way to CIFAR's stem" in words) == (stem == "cifar")

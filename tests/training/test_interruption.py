@@ -15,16 +15,17 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from hypersphere.cli.app import app
+from hypersphere.training import finish as finishing
 from hypersphere.training import interruption
 from hypersphere.training import run as running
-from hypersphere.training.checkpoints import last_sealed, steps_between, trouble
-from hypersphere.training.evaluating import Evaluation
+from hypersphere.training.checkpoints import last_sealed, trouble
 from hypersphere.training.interruption import Interrupted, Interruption
-from hypersphere.training.reading import parse_recipe
+from hypersphere.training.load import parse_recipe
 from hypersphere.training.run import train
+from hypersphere.training.score_callback import ScoreCallback
 from hypersphere.training.trainer import ObjectiveTraining
 from tests.training import worlds
-from tests.training.test_safety import ENVIRONMENT, TORCHRUN, assert_same, quiet
+from tests.training.worlds import ENVIRONMENT, TORCHRUN, assert_same, quiet
 
 SETTINGS: dict[str, Any] = {
     "steps": 9,
@@ -64,6 +65,39 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nobody disturbs."""
     folder = tmp_path_factory.mktemp("whole")
     return train(parse_recipe(worlds.digits_recipe(folder, **SETTINGS)), say=quiet).folder
+
+
+def moments() -> dict[str, tuple[Any, str, str]]:
+    """Where a run may be outside its steps, and the sentence it ends with."""
+    continues = "step 9 is saved, and the same command with --resume continues it"
+    return {
+        "preparing": (running, "_try_out", "nothing was begun"),
+        "at step 0": (
+            ScoreCallback,
+            "_evaluate",
+            "nothing is saved, so the same command with --resume begins it again",
+        ),
+        "finishing": (finishing, "_keep_views", continues),
+    }
+
+
+ONE_HEARS = """
+import os, signal, sys
+from hypersphere.training.trainer import ObjectiveTraining
+usual = ObjectiveTraining.training_step
+def hit(self, *given, **more):
+    if self.state.global_step == 2 and os.environ["RANK"] == "1":
+        signal.raise_signal(signal.SIGTERM)
+    return usual(self, *given, **more)
+ObjectiveTraining.training_step = hit
+from hypersphere.cli import main
+sys.argv = ["hypersphere", "train", *sys.argv[1:]]
+try:
+    main()
+finally:
+    with open(f"{os.environ['SEEN']}{os.environ['RANK']}", "w") as file:
+        file.write(str(getattr(sys.exc_info()[1], "code", None)))
+"""
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -108,16 +142,6 @@ def test_a_signal_delivered_twice_is_one(tmp_path: Path, monkeypatch: pytest.Mon
     signalled(monkeypatch, 3, signal.SIGINT, signal.SIGINT)
     assert command(tmp_path).exit_code == 130
     assert saved(tmp_path / "run") == 3
-
-
-def moments() -> dict[str, tuple[Any, str, str]]:
-    """Where a run may be outside its steps, and the sentence it ends with."""
-    continues = "step 9 is saved, and the same command with --resume continues it"
-    return {
-        "preparing": (running, "_try_out", "nothing was begun"),
-        "at step 0": (Evaluation, "_evaluate", "nothing is saved, so the same command with --resume begins it again"),
-        "finishing": (running, "_keep_views", continues),
-    }
 
 
 @pytest.mark.parametrize("moment", list(moments()))
@@ -197,34 +221,6 @@ def test_ignored_signals_stay_ignored_and_threads_get_no_handler() -> None:
     assert entered == [signal.SIG_DFL]
     with pytest.raises(Interrupted, match="stopped by SIGTERM"), Interruption():
         signal.raise_signal(signal.SIGTERM)
-
-
-def test_every_run_is_saved_four_times() -> None:
-    for steps in range(1, 400):
-        for every in (1, 2, 5, 50, 200, 500):
-            chosen = steps_between(every, steps)
-            times = {*range(chosen, steps + 1, chosen), steps}
-            assert len(times) >= min(4, steps) and chosen <= every
-            assert chosen == every or len({*range(every, steps + 1, every), steps}) < 4
-
-
-ONE_HEARS = """
-import os, signal, sys
-from hypersphere.training.trainer import ObjectiveTraining
-usual = ObjectiveTraining.training_step
-def hit(self, *given, **more):
-    if self.state.global_step == 2 and os.environ["RANK"] == "1":
-        signal.raise_signal(signal.SIGTERM)
-    return usual(self, *given, **more)
-ObjectiveTraining.training_step = hit
-from hypersphere.cli import main
-sys.argv = ["hypersphere", "train", *sys.argv[1:]]
-try:
-    main()
-finally:
-    with open(f"{os.environ['SEEN']}{os.environ['RANK']}", "w") as file:
-        file.write(str(getattr(sys.exc_info()[1], "code", None)))
-"""
 
 
 def test_of_two_processes_one_hears_the_signal_and_both_save(tmp_path: Path) -> None:

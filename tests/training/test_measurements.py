@@ -11,61 +11,17 @@ from torch import Tensor, nn
 
 import hypersphere as hs
 from hypersphere.training.monitor import Monitor, measure, measure_batches
+from tests.training.worlds import views
 
 
-def views(rows: int = 12, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(rows, dim, generator=generator)
-    return 3 * x, x + 0.4 * torch.randn(rows, dim, generator=generator)
+class SquaredHinge(hs.PairwiseObjective):
+    """Its push grows without end as the positive goes away: it has no limit at −∞."""
 
+    negatives = "cross"
+    margin: float = 0.9
 
-def test_geometry_equals_plain_loops() -> None:
-    z1, z2 = views()
-    found = measure(hs.create_objective("infonce"), z1, z2)
-    h, other = ([row / np.linalg.norm(row) for row in z.double().numpy()] for z in (z1, z2))
-    size = len(h)
-    positive = [float(h[i] @ other[i]) for i in range(size)]
-    negative = [float(h[i] @ other[j]) for i in range(size) for j in range(size) if i != j]
-    gaps, hardest = [], []
-    for i in range(size):
-        far = [float(np.linalg.norm(h[i] - other[j])) for j in range(size) if j != i]
-        gaps.append(sum(far) / len(far) - float(np.linalg.norm(h[i] - other[i])))
-        hardest.append(positive[i] - max(float(h[i] @ other[j]) for j in range(size) if j != i))
-    expected = {
-        "positive_cosine": np.mean(positive),
-        "positive_spread": np.std(positive),
-        "negative_cosine": np.mean(negative),
-        "negative_spread": np.std(negative),
-        "negative_absolute": np.mean(np.abs(negative)),
-        "gap": np.mean(gaps),
-        "gap_10": np.quantile(gaps, 0.1),
-        "gap_90": np.quantile(gaps, 0.9),
-        "hardest_gap": np.mean(hardest),
-        "hardest_gap_50": np.quantile(hardest, 0.5),
-        "infonce": np.mean(
-            [math.log(sum(math.exp(h[i] @ o / 0.05) for o in other)) - h[i] @ other[i] / 0.05 for i in range(size)]
-        ),
-        "embedding_norm": np.mean([np.linalg.norm(row) for row in z1.numpy()]),
-    }
-    for name, value in expected.items():
-        assert getattr(found, name) == pytest.approx(value, abs=2e-5), name
-
-
-def test_angles_equal_plain_loops() -> None:
-    z1, z2 = views()
-    found = measure(hs.create_objective("infonce"), z1, z2)
-    h, other = ([row / np.linalg.norm(row) for row in z.double().numpy()] for z in (z1, z2))
-    angles = {(i, j): math.acos(h[i] @ other[j]) for i in range(len(h)) for j in range(len(h))}
-    positive = [value for (i, j), value in angles.items() if i == j]
-    negative = [value for (i, j), value in angles.items() if i != j]
-    for name, values in (("positive", positive), ("negative", negative)):
-        assert getattr(found, f"{name}_angle") == pytest.approx(np.mean(values), abs=1e-5)
-        assert getattr(found, f"{name}_angle_spread") == pytest.approx(np.std(values), abs=1e-5)
-    turn = 1e-5  # whose cosine is 1 in float32
-    plane = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    turned = torch.tensor([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
-    close = measure(hs.create_objective("infonce"), plane, turned)
-    assert close.positive_angle == pytest.approx(turn, rel=1e-3)
+    def per_anchor(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> Tensor:
+        return (mask * nn.functional.relu(self.margin - positive.unsqueeze(1) + negatives) ** 2).sum(dim=1)
 
 
 def test_of_several_batches_every_anchor_and_every_pair_counts_once() -> None:
@@ -124,28 +80,6 @@ def test_a_sum_over_anchors_is_that_of_a_whole_batch() -> None:
     assert summed.objective == pytest.approx(8 * measure_batches(hs.create_objective("infonce"), batches).objective)
 
 
-def test_the_share_with_gradient_counts_open_gates() -> None:
-    z1, z2 = views(40)
-    h, other = (nn.functional.normalize(z, dim=1) for z in (z1, z2))
-    cosine = h @ other.T
-    inside = cosine.diagonal() - (cosine - 9 * torch.eye(40)).amax(dim=1) < 0.23
-    found = measure(hs.create_objective("mpt", margin=0.23), z1, z2)
-    assert 0 < inside.float().mean() < 1
-    assert found.with_gradient == pytest.approx(inside.float().mean().item())
-    assert found.dissipation == pytest.approx(found.with_gradient)
-    assert found.hardest_weight == 1.0
-    assert found.ratio == pytest.approx(1.0)
-
-
-def test_infonce_dissipates_by_its_own_probability() -> None:
-    z1, z2 = views(40)
-    cosine = nn.functional.normalize(z1, dim=1) @ nn.functional.normalize(z2, dim=1).T
-    missing = 1 - torch.softmax(cosine / 0.05, dim=1).diagonal()
-    found = measure(hs.create_objective("infonce"), z1, z2)
-    assert found.dissipation == pytest.approx(missing.mean().item(), abs=1e-5)
-    assert found.with_gradient == pytest.approx((missing >= 0.01).float().mean().item())
-
-
 def test_only_the_first_rows_are_measured() -> None:
     z1, z2 = views(30)
     objective = hs.create_objective("infonce")
@@ -182,16 +116,6 @@ def test_a_foreign_loss_is_measured_too() -> None:
     ours = measure(hs.create_objective("infonce", temperature=0.5), z1, z2)
     found = measure(theirs, z1, z2)
     assert found.objective == pytest.approx(ours.objective, abs=1e-6)
-
-
-class SquaredHinge(hs.PairwiseObjective):
-    """Its push grows without end as the positive goes away: it has no limit at −∞."""
-
-    negatives = "cross"
-    margin: float = 0.9
-
-    def per_anchor(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> Tensor:
-        return (mask * nn.functional.relu(self.margin - positive.unsqueeze(1) + negatives) ** 2).sum(dim=1)
 
 
 def test_a_loss_dissipates_alike_as_an_objective_and_as_a_plain_function() -> None:

@@ -16,12 +16,9 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 import hypersphere as hs
-from hypersphere.training.bar import Bar
 from hypersphere.training.journal import Journal, read_journal
-from hypersphere.training.loggers import LOGGERS, installed, report_to
-from hypersphere.training.monitor import Monitor, measure, measure_batches
-from hypersphere.training.undisturbed import undisturbed
-from tests.training.test_measurements import views
+from hypersphere.training.monitor import Monitor, measure, measure_batches, multiples
+from tests.training.worlds import views
 
 
 class TwoViews(nn.Module):
@@ -66,6 +63,31 @@ def watched(trainer: Trainer, path: Path | None, **settings: Any) -> Monitor:
     return monitor.join(trainer)
 
 
+class Slow(TrainerCallback):
+    """A step that takes its time, so that timing does not depend on the machine."""
+
+    def __init__(self, clock: list[float], seconds: float) -> None:
+        self.clock, self.seconds = clock, seconds
+
+    def on_pre_optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        self.clock[0] += self.seconds
+
+
+def costly_anatomy(monkeypatch: pytest.MonkeyPatch, clock: list[float], seconds: float) -> None:
+    """A whole measurement takes its time; a brief one takes none."""
+
+    def slow(*args: Any, brief: bool = False, **kwargs: Any) -> Any:
+        clock[0] += 0 if brief else seconds / 2  # for each of two splits
+        return measure_batches(*args, brief=brief, **kwargs)
+
+    monkeypatch.setattr("hypersphere.training.monitor.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("hypersphere.training.monitor.measure_batches", slow)
+
+
+def line(step: int, **more: Any) -> dict[str, Any]:
+    return {"step": step, "split": "training", **more}
+
+
 def test_measuring_does_not_change_the_training(tmp_path: Path) -> None:
     plain = trainer_of(tmp_path / "a", 20, disable_tqdm=True)
     plain.train()
@@ -78,23 +100,6 @@ def test_measuring_does_not_change_the_training(tmp_path: Path) -> None:
     assert any("running_mean" in name for name in ours)
     for name, value in ours.items():
         assert torch.equal(value, theirs[name]), name
-
-
-def test_undisturbed_puts_everything_back() -> None:
-    model = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5))
-    model[1].eval()
-    kept = {name: value.clone() for name, value in model.state_dict().items()}
-    random.seed(1), np.random.seed(1), torch.manual_seed(1)
-    expected = random.random(), np.random.rand(), torch.rand(1)
-    random.seed(1), np.random.seed(1), torch.manual_seed(1)
-    with undisturbed([model]):
-        model.train()
-        drawn = model(torch.randn(8, 4)), random.random(), np.random.rand()
-        assert not drawn[0].requires_grad
-        assert model[0].num_batches_tracked == 1
-    assert (random.random(), np.random.rand(), torch.rand(1)) == expected
-    assert [module.training for module in model] == [True, False]
-    assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
 
 
 def test_metrics_hold_both_splits_and_the_gradient_norm_before_clipping(tmp_path: Path) -> None:
@@ -135,27 +140,6 @@ def test_a_resumed_run_drops_the_lines_after_its_checkpoint_and_measures_them_ag
     timing = {"monitor_seconds", "monitor_share", "step_seconds"}
     texts = [[json.dumps({k: v for k, v in r.items() if k not in timing}) for r in each] for each in (before, after)]
     assert texts[0] == texts[1]  # to the last digit
-
-
-class Slow(TrainerCallback):
-    """A step that takes its time, so that timing does not depend on the machine."""
-
-    def __init__(self, clock: list[float], seconds: float) -> None:
-        self.clock, self.seconds = clock, seconds
-
-    def on_pre_optimizer_step(self, *args: Any, **kwargs: Any) -> None:
-        self.clock[0] += self.seconds
-
-
-def costly_anatomy(monkeypatch: pytest.MonkeyPatch, clock: list[float], seconds: float) -> None:
-    """A whole measurement takes its time; a brief one takes none."""
-
-    def slow(*args: Any, brief: bool = False, **kwargs: Any) -> Any:
-        clock[0] += 0 if brief else seconds / 2  # for each of two splits
-        return measure_batches(*args, brief=brief, **kwargs)
-
-    monkeypatch.setattr("hypersphere.training.monitor.time.perf_counter", lambda: clock[0])
-    monkeypatch.setattr("hypersphere.training.monitor.measure_batches", slow)
 
 
 @pytest.mark.parametrize(
@@ -247,20 +231,6 @@ def test_cheap_measurements_come_every_ten_steps(tmp_path: Path, monkeypatch: py
     assert monitor.brief == 0
 
 
-def test_the_bar_shows_three_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trainer = trainer_of(tmp_path, 10, save_strategy="no", disable_tqdm=False)
-    monitor = watched(trainer, None, say=lambda words: None)
-    assert sum(isinstance(callback, Bar) for callback in trainer.callback_handler.callbacks) == 1
-    trainer.train()
-    assert monitor.bar is not None
-    assert list(monitor.bar.numbers) == ["loss", "held-out gap", "rank"]
-    assert monitor.bar.numbers["rank"].endswith("/8")
-    shown = capsys.readouterr()
-    assert "held-out gap" in shown.err
-    assert "10/10" in shown.err
-    assert "{" not in shown.out  # no dictionaries between the lines
-
-
 def test_loggers_get_every_number_and_checkpoints_do_not(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -274,49 +244,6 @@ def test_loggers_get_every_number_and_checkpoints_do_not(tmp_path: Path) -> None
     assert {"train/uniformity", "eval/uniformity", "train/effective_rank", "train/loss"} <= tags
     assert [scalar.step for scalar in events.Scalars("eval/gap")] == [0, 5, 10]
     assert not any("uniformity" in entry for entry in trainer.state.log_history)
-
-
-# --- the file
-
-
-def line(step: int, **more: Any) -> dict[str, Any]:
-    return {"step": step, "split": "training", **more}
-
-
-def test_a_journal_is_plain_json_and_reads_back(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "metrics.jsonl"
-    journal = Journal(path)
-    journal.append([line(0, ratio=math.nan, embedding_norm=math.inf)])
-    journal.append([line(1, ratio=0.125)])
-    strict = [json.loads(text, parse_constant=pytest.fail) for text in path.read_text().splitlines()]
-    assert strict[0]["ratio"] is None
-    found = read_journal(path)
-    assert math.isnan(found[0]["ratio"])
-    assert found[0]["embedding_norm"] > 1e300
-    assert found[1] == line(1, ratio=0.125)
-
-
-def test_resuming_cuts_the_file_where_the_checkpoint_was(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    Journal(path).append([line(step) for step in range(5)])
-    again = Journal(path)
-    again.resume(2)
-    assert [r["step"] for r in again.records] == [0, 1, 2]
-    again.append([line(3, new=1.0)])
-    assert [r["step"] for r in read_journal(path)] == [0, 1, 2, 3]
-    again.resume(0)
-    assert path.read_bytes() == b""
-
-
-def test_a_damaged_line_ends_what_can_be_resumed_and_is_named_when_read(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 1, "split": "training"}\nnot a measurement\n{"step": 2, "split": "training"}\n')
-    with pytest.raises(ValueError, match=r"line 2 of .*metrics\.jsonl is not a measurement"):
-        read_journal(path)
-    journal = Journal(path)
-    journal.resume(5)
-    assert [r["step"] for r in journal.records] == [1]
-    assert path.read_text() == '{"step": 1, "split": "training"}\n'
 
 
 def test_a_full_disk_is_said_once_and_the_run_goes_on() -> None:
@@ -333,66 +260,8 @@ def test_a_full_disk_is_said_once_and_the_run_goes_on() -> None:
     assert [r["step"] for r in monitor.journal.records] == [0, 1, 2]
 
 
-# --- the figure
-
-
-def test_a_run_is_drawn_with_both_splits_and_its_verdicts(tmp_path: Path) -> None:
-    from hypersphere.figures.training import draw_run, save_run
-
-    z1, z2 = views(16, 8)
-    monitor = Monitor(hs.create_objective("infonce"), training=lambda: (z1, z2, None), held_out=lambda: (z2, z1, None))
-    for step in (0, 10):
-        monitor.observe(step)
-    records = [{**r, "verdicts": ["over-fusion"] if r["step"] else []} for r in monitor.journal.records]
-    figure = draw_run(records, "mine")
-    assert len(figure.axes) == 10  # no score, and InfoNCE is the objective; its length is there, though no gradient's
-    assert figure.texts[0].get_text() == "mine"
-    drawn = figure.axes[0].get_lines()
-    assert list(drawn[0].get_xdata()) == [0, 10]
-    assert drawn[0].get_ydata()[1] == monitor.journal.records[0]["objective"]
-    assert drawn[1].get_linestyle() == "--"
-    assert [text.get_text() for text in figure.texts if "over-fusion" in text.get_text()] == ["step 10: over-fusion"]
-    picture = save_run(records, tmp_path)
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "curves.pdf").read_bytes().startswith(b"%PDF")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["curves.pdf", "curves.png"]
-    with pytest.raises(ValueError, match="no measurement yet"):
-        draw_run([])
-
-
-def test_what_has_no_meaning_leaves_its_panel_out() -> None:
-    from hypersphere.figures.training import draw_run
-
-    z1 = views(16, 8)[0]
-    monitor = Monitor(hs.create_objective("mpt", margin=0.001), training=lambda: (5 * z1, z1, None))
-    monitor.observe(0)
-    assert monitor.journal.records[0]["with_gradient"] == 0
-    assert "Ratio, median" not in [axis.get_title(loc="left") for axis in draw_run(monitor.journal.records).axes]
-
-
-# --- loggers
-
-
-def test_tensorboard_by_default_the_others_only_if_asked_or_configured(monkeypatch: pytest.MonkeyPatch) -> None:
-    for _, variables in LOGGERS.values():
-        for variable in variables:
-            monkeypatch.delenv(variable, raising=False)
-    there = {"tensorboard", "wandb", "mlflow"}
-    monkeypatch.setattr("hypersphere.training.loggers.find_spec", lambda name: object() if name in there else None)
-    assert report_to() == (["tensorboard"], [])
-    assert report_to(["wandb"]) == (["wandb"], [])
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "file:runs")
-    assert report_to() == (["tensorboard", "mlflow"], [])
-    monkeypatch.setenv("WANDB_PROJECT", "sphere")
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-    assert report_to() == (["tensorboard", "mlflow"], [])
-    there.clear()
-    chosen, missing = report_to(["tensorboard", "wandb"])
-    assert chosen == []
-    assert [words.split()[0] for words in missing] == ["tensorboard", "wandb"]
-    with pytest.raises(ValueError, match="no logger 'tensorbord'"):
-        report_to(["tensorbord"])
-
-
-def test_installed_agrees_with_importing() -> None:
-    assert installed("tensorboard")
+def test_what_is_still_to_come_is_counted_step_by_step() -> None:
+    for every in (1, 3, 7, 50):
+        for most in (1, 9, 21):
+            due = [step for step in range(1, most + 1) if step % every == 0 or step == most]
+            assert all(multiples(at, most, every) == sum(step > at for step in due) for at in range(most + 1))

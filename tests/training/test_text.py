@@ -1,29 +1,131 @@
-"""Training on sentences: views, chunks, poolings, heads, and what is saved."""
+"""Training on sentences, and the encoder it is given."""
 
 from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, StaticEmbedding, Transformer
 from transformers import AutoModel, AutoTokenizer
 
 import hypersphere as hs
 from hypersphere.encoders.checkpoint import default_prompt
 from hypersphere.encoders.text import create_text_encoder, describe, skipped_tokens
 from hypersphere.training.journal import read_journal
-from hypersphere.training.reading import parse_recipe
-from hypersphere.training.run import NotPreparedError, train
-from hypersphere.training.text import Chunks, _refuse_equal_views, prepare_text
+from hypersphere.training.load import parse_recipe, read_recipe
+from hypersphere.training.run import NotPreparedError, create_task, train
+from hypersphere.training.text import Chunks, _refuse_equal_views
 from tests.training import worlds
+from tests.training.worlds import quiet
 
 
-def quiet(sentence: str) -> None:
-    """Nothing to say."""
+def sentence_model(folder: Path, **settings: Any) -> Path:
+    """A SentenceTransformer with all that a run could lose: mean, dense layer, normalisation, prompt, length."""
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        modules = [
+            Transformer(str(worlds.encoder(folder)), max_seq_length=20),
+            Pooling(16, "mean"),
+            Dense(16, 8, activation_function=torch.nn.Identity()),
+            Normalize(),
+        ]
+    settings = {"prompts": {"query": "red cat "}, "default_prompt_name": "query", **settings}
+    model = SentenceTransformer(modules=modules, device="cpu", **settings)
+    model.save_pretrained(str(folder / "sentence-model"), create_model_card=False)
+    return folder / "sentence-model"
+
+
+def words(folder: Path, *more: str, encoder: Path | None = None) -> list[str]:
+    """A shipped recipe as a user would fine-tune with it; encoder: another one than the SentenceTransformer."""
+    own = sentence_model(folder)
+    return [
+        f"encoder.name={encoder or own}", f"data.source={worlds.pairs(folder)}", "data.views=pairs",
+        "data.held_out=0", f"evaluation.sts={worlds.scored(folder)}", "batch=8", "steps=4",
+        "evaluation.every=2", "loggers=[]", f"output={folder / 'run'}", *more,
+    ]  # fmt: skip
+
+
+def spearman(model: SentenceTransformer, path: Path) -> float:
+    table = list(csv.DictReader(path.read_text().splitlines()))
+    first, second = (model.encode([row[key] for row in table]) for key in ("sentence1", "sentence2"))
+    cosines = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    return 100 * float(scipy.stats.spearmanr(cosines, [float(row["score"]) for row in table]).statistic)
+
+
+def prompted(folder: Path, include: bool) -> str:
+    """A model that puts three words before every text, and pools over them or not."""
+    model = SentenceTransformer(str(worlds.encoder(folder)))
+    model.prompts, model.default_prompt_name = {"query": "red red cat "}, "query"
+    model.set_pooling_include_prompt(include)
+    model.save_pretrained(str(folder / "prompted"), create_model_card=False)
+    return str(folder / "prompted")
+
+
+def test_a_shipped_recipe_leaves_a_sentence_transformer_its_modules_and_begins_with_it(tmp_path: Path) -> None:
+    said: list[str] = []
+    finished = train(read_recipe("simcse-small", words(tmp_path)), say=said.append)
+    before, after = (SentenceTransformer(str(f)) for f in (tmp_path / "sentence-model", finished.folder / "model"))
+    assert [type(module) for module in after] == [Transformer, Pooling, Dense, Normalize]
+    assert (after[1].pooling_mode, after.max_seq_length) == ("mean", 20)
+    assert (after.prompts["query"], after.default_prompt_name) == ("red cat ", "query")
+    expected = spearman(before, tmp_path / "scored.csv")
+    assert finished.results["given"]["stsb_dev"] == pytest.approx(expected, abs=1e-3)
+    assert finished.results["history"][0]["stsb_dev"] == pytest.approx(expected, abs=1e-3)
+    kept = "mean of the last layer, then a dense layer, then normalisation; at most 20 tokens"
+    assert f"Encoder: a SentenceTransformer, kept as it is: {kept}." in said
+    assert "Head: none; the objective sees the pooled embedding itself." in said
+
+
+def test_what_the_user_gives_replaces_the_models_own_and_the_run_says_so(tmp_path: Path) -> None:
+    said: list[str] = []
+    given = words(tmp_path, "encoder.pooling=cls", "encoder.max_length=9", "head=linear-tanh")
+    task = create_task(read_recipe("simcse-small", given), tmp_path / "run", said.append)
+    assert said[0] == (
+        "Encoder: a SentenceTransformer, changed by encoder.pooling and encoder.max_length (as given: pooling mean, "
+        "then dense, then normalize, at most 20 tokens); now: [CLS] of the last layer; at most 9 tokens."
+    )
+    assert len(task.trainer.loss.head) == 2
+    assert task.scored  # the comparison is with the model before these changes
+    untouched = spearman(SentenceTransformer(str(tmp_path / "sentence-model")), tmp_path / "scored.csv")
+    assert task.given()["stsb_dev"] == pytest.approx(untouched, abs=1e-3)
+
+
+def test_a_plain_transformer_gets_simcses_pooling_length_and_head(tmp_path: Path) -> None:
+    said: list[str] = []
+    given = words(tmp_path, encoder=tmp_path / "encoder")
+    task = create_task(read_recipe("simcse-small", given), tmp_path / "run", said.append)
+    assert said[0].endswith("no pooling of its own; set: [CLS] of the last layer; at most 32 tokens.")
+    assert [type(layer) for layer in task.trainer.loss.head] == [torch.nn.Linear, torch.nn.Tanh]
+    assert task.scored
+    task.trainer.encoder.eval()
+    assert task.given()["stsb_dev"] == pytest.approx(task.score()["stsb_dev"], abs=1e-3)
+
+
+def test_dimensions_that_the_model_leaves_out_are_not_trained_on(tmp_path: Path) -> None:
+    model = sentence_model(tmp_path, truncate_dim=5)
+    tree = worlds.text_recipe(tmp_path, encoder={"name": str(model), "max_length": None})
+    task = create_task(parse_recipe(tree), tmp_path / "run", lambda sentence: None)
+    inputs = task.trainer.data_collator([task.trainer.train_dataset[row] for row in range(4)])  # type: ignore[index]
+    assert task.trainer.embed(task.trainer.encoder, inputs).shape == (2, 4, 5)
+    assert task.trainer.compute_loss(task.trainer.encoder, inputs).isfinite()
+
+
+def test_what_cannot_be_kept_or_trained_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(NotPreparedError, match="a SentenceTransformer gets no simcse head"):
+        train(read_recipe("simcse-small", words(tmp_path, "head.keep=true")), say=lambda sentence: None)
+    with pytest.raises(ValueError, match="'simcse' is for text"):
+        read_recipe("digits", ["head=simcse"])
+    tokenizer = SentenceTransformer(str(tmp_path / "sentence-model")).tokenizer.backend_tokenizer
+    static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=4)], device="cpu")
+    static.save_pretrained(str(tmp_path / "static"), create_model_card=False)
+    with pytest.raises(NotPreparedError, match="begins with StaticEmbedding, not with a transformer"):
+        train(read_recipe("simcse-small", words(tmp_path, encoder=tmp_path / "static")), say=lambda sentence: None)
 
 
 def test_chunks_give_back_every_view_in_its_place(tmp_path: Path) -> None:
@@ -45,7 +147,7 @@ def test_the_loss_is_that_of_the_plain_padded_batch(tmp_path: Path, views: str) 
     texts = 2 if views == "pairs" else 3
     tree = worlds.text_recipe(tmp_path, data={"source": str(worlds.pairs(tmp_path, texts=texts)), "views": views})
     tree["encoder"]["dropout"] = 0.0
-    task = prepare_text(parse_recipe(tree), tmp_path / "run", quiet)
+    task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
     instances = [task.trainer.train_dataset[row] for row in range(8)]  # type: ignore[index]
     value = task.trainer.compute_loss(task.trainer.model, task.trainer.data_collator(instances))
 
@@ -66,7 +168,7 @@ def test_the_gradient_cache_changes_nothing_but_memory(tmp_path: Path) -> None:
     found = []
     for cache in (False, True):
         tree = worlds.text_recipe(tmp_path, batch={"cache": cache})
-        task = prepare_text(parse_recipe(tree), tmp_path / "run", quiet)
+        task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
         trainer = task.trainer
         torch.manual_seed(3)
         for parameter in trainer.loss.parameters():
@@ -132,7 +234,7 @@ def test_a_run_leaves_a_folder_that_sentence_transformers_opens(tmp_path: Path, 
 
 def test_a_learned_temperature_and_the_head_are_trained(tmp_path: Path) -> None:
     tree = worlds.text_recipe(tmp_path, objective={"name": "infonce", "temperature": 0.1, "learnable": True})
-    task = prepare_text(parse_recipe(tree), tmp_path / "run", quiet)
+    task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
     before = {name: value.clone() for name, value in task.trainer.loss.state_dict().items()}
     task.trainer.train()
     after = task.trainer.loss.state_dict()
@@ -163,7 +265,7 @@ def test_two_views_by_dropout_need_dropout(tmp_path: Path) -> None:
             train(parse_recipe({**tree, "encoder": wrong}), say=quiet)
         assert f"the encoder {wrong['name']} has no dropout" in str(caught.value)
         assert "set encoder.dropout=0.1" in str(caught.value)
-    task = prepare_text(
+    task = create_task(
         parse_recipe({**tree, "encoder": {"name": still, "max_length": 16, "dropout": 0.1}}), tmp_path / "run", quiet
     )
     before, mode = torch.get_rng_state(), task.trainer.encoder.training
@@ -171,21 +273,12 @@ def test_two_views_by_dropout_need_dropout(tmp_path: Path) -> None:
     assert torch.equal(torch.get_rng_state(), before) and task.trainer.encoder.training == mode
 
 
-def prompted(folder: Path, include: bool) -> str:
-    """A model that puts three words before every text, and pools over them or not."""
-    model = SentenceTransformer(str(worlds.encoder(folder)))
-    model.prompts, model.default_prompt_name = {"query": "red red cat "}, "query"
-    model.set_pooling_include_prompt(include)
-    model.save_pretrained(str(folder / "prompted"), create_model_card=False)
-    return str(folder / "prompted")
-
-
 @pytest.mark.parametrize("include", [True, False])
 def test_the_prompt_of_a_model_stands_before_texts_in_training_as_in_use(tmp_path: Path, include: bool) -> None:
     encoder = {"name": prompted(tmp_path, include), "pooling": None, "max_length": 16}
     said: list[str] = []
     tree = worlds.text_recipe(tmp_path, data={"source": str(worlds.pairs(tmp_path)), "views": "pairs"})
-    task = prepare_text(parse_recipe({**tree, "encoder": encoder}), tmp_path / "run", said.append)
+    task = create_task(parse_recipe({**tree, "encoder": encoder}), tmp_path / "run", said.append)
     assert any("Prompt: 'red red cat ' stands before every text" in sentence for sentence in said)
     model = create_text_encoder(encoder["name"], pooling=None, max_length=16).eval()  # type: ignore[arg-type]
     assert default_prompt(model) == "red red cat "

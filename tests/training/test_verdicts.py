@@ -16,6 +16,8 @@ from hypersphere.training.monitor import Monitor
 from hypersphere.training.verdicts import Verdict, judge, shortage, suspect
 
 View = Callable[[Tensor], Tensor]
+
+
 Make = Callable[[Any], torch.optim.Optimizer]
 
 
@@ -26,14 +28,6 @@ def digits() -> Tensor:
 
     pixels = torch.tensor(load_digits().data / 16, dtype=torch.float32)
     return pixels[torch.randperm(len(pixels), generator=torch.Generator().manual_seed(0))]
-
-
-def three_lines() -> Tensor:
-    """CLOA's synthetic world: 100 points on each of three lines through the origin of R³, with noise."""
-    generator = torch.Generator().manual_seed(0)
-    directions = nn.functional.normalize(torch.randn(3, 3, generator=generator), dim=1).repeat_interleave(100, 0)
-    places = 2 * torch.rand(300, 1, generator=generator) - 1
-    return places * directions + 0.05 * torch.randn(300, 3, generator=generator)
 
 
 def noise(size: float) -> View:
@@ -58,10 +52,6 @@ def network(sizes: list[int], normed: bool = True, last: type[nn.Module] | None 
 
 def adam(lr: float) -> Make:
     return lambda parameters: torch.optim.Adam(parameters, lr)
-
-
-def sgd(lr: float, momentum: float = 0.0) -> Make:
-    return lambda parameters: torch.optim.SGD(parameters, lr, momentum)
 
 
 class Run:
@@ -110,7 +100,20 @@ class Run:
         return next(str(v) for found in reversed(self.verdicts) for v in found if v.name == name)
 
 
-# --- runs that are well
+def record(step: int, **more: Any) -> dict[str, Any]:
+    return {"step": step, "split": "training", "rows": 64, "dimension": 32, "effective_rank": 20.0, **more}
+
+
+def three_lines() -> Tensor:
+    """CLOA's synthetic world: 100 points on each of three lines through the origin of R³, with noise."""
+    generator = torch.Generator().manual_seed(0)
+    directions = nn.functional.normalize(torch.randn(3, 3, generator=generator), dim=1).repeat_interleave(100, 0)
+    places = 2 * torch.rand(300, 1, generator=generator) - 1
+    return places * directions + 0.05 * torch.randn(300, 3, generator=generator)
+
+
+def sgd(lr: float, momentum: float = 0.0) -> Make:
+    return lambda parameters: torch.optim.SGD(parameters, lr, momentum)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +133,6 @@ def test_nothing_is_said_of_a_healthy_run(digits: Tensor, name: str, params: dic
     assert run.said == []
     infonce = [record["infonce"] for record in run.records if record["split"] == "held_out"]
     assert infonce[-1] < 0.75 * infonce[0]  # it did learn
-
-
-# --- over-fusion
 
 
 def test_a_large_learning_rate_fuses_three_lines_into_one() -> None:
@@ -158,18 +158,12 @@ def test_the_hardest_negative_alone_fuses_views_that_differ_much(digits: Tensor)
     assert run.last("objective") == pytest.approx(0.45, abs=0.05)  # the loss of one point is the margin
 
 
-# --- dimensional collapse
-
-
 def test_vicreg_without_covariance_ends_in_one_direction(digits: Tensor) -> None:
     run = Run(network([64, 128, 32]), "vicreg", covariance=0.0)
     run.train(adam(3e-3), digits[:1400], None, shift, shift, steps=160, every=20)
     assert run.names == {"dimensional collapse"}
     assert run.last("participation") < 2
     assert run.last("total_variance") > 0.5  # spread out, though: no fusion
-
-
-# --- dissipation
 
 
 @pytest.mark.parametrize(("name", "params"), [("mpt", {"margin": 0.02}), ("infonce", {"temperature": 0.005})])
@@ -198,9 +192,6 @@ def test_a_high_temperature_or_a_decoupled_loss_never_lets_go(
     assert run.last("hardest_gap_50") > 0.5
 
 
-# --- overfitting
-
-
 def test_memorised_pairs_turn_the_held_out_curves(digits: Tensor) -> None:
     """Nie et al. 2023, Fig. 1: 64 pairs with noise that never changes, learned by heart."""
     run = Run(network([64, 256, 32], normed=False), "infonce")
@@ -219,9 +210,6 @@ def test_memorised_pairs_turn_the_held_out_curves(digits: Tensor) -> None:
     assert 0 < step < 30  # it fell first
     assert held_out[-1][0] > best + 0.3
     assert f"best at step {step}" in run.sentence("overfitting")
-
-
-# --- gradients and norms
 
 
 def test_saturated_units_kill_the_gradient(digits: Tensor) -> None:
@@ -252,9 +240,6 @@ def test_a_loss_of_raw_features_explodes_its_gradient(digits: Tensor) -> None:
     assert any("the norm of the gradient is" in sentence for sentence in sentences)
 
 
-# --- the judge itself
-
-
 def test_a_verdict_carries_evidence_and_advice() -> None:
     run = Run(network([3, 64, 64, 3], normed=False), "ntxent", temperature=0.5)
     run.train(sgd(1.0, 0.9), three_lines(), None, noise(0.05), lambda x: noise(0.05)(-x), steps=60, every=20)
@@ -277,13 +262,6 @@ def test_embeddings_that_are_no_numbers_are_exploding() -> None:
     assert found.reasons == {"all": "the embeddings hold NaN or Inf"}
     record = {"step": 5, "split": "training", **found.to_dict()}
     assert [verdict.name for verdict in judge([record])] == ["exploding norms"]
-
-
-# --- too few measurements
-
-
-def record(step: int, **more: Any) -> dict[str, Any]:
-    return {"step": step, "split": "training", "rows": 64, "dimension": 32, "effective_rank": 20.0, **more}
 
 
 def test_what_only_the_last_measurement_shows_is_a_suspicion_and_no_verdict() -> None:

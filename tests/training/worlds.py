@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import csv
+import os
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
+from safetensors.torch import load_file
+from torch import Tensor
+
+from hypersphere.training.load import parse_recipe
+from hypersphere.training.run import train
 
 WORDS = ["red", "green", "blue", "round", "square", "big", "small", "old", "new", "cat", "dog", "bird", "tree", "house",
          "river", "stone", "runs", "sleeps", "sees", "finds"]  # fmt: skip
@@ -128,3 +136,42 @@ def digits_recipe(folder: Path, **changes: Any) -> dict[str, Any]:
         "output": str(folder / "run"),
     }
     return changed(tree, changes)
+
+
+# --- runs
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+
+
+def quiet(sentence: str) -> None:
+    """Nothing to say."""
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    found = {}
+    for path in [*(run / "model").rglob("*.safetensors"), run / "objective.safetensors"]:
+        found.update({f"{path.name}:{name}": value for name, value in load_file(path).items()})
+    return found
+
+
+def assert_same(first: Path, second: Path, tolerance: float = 0.0) -> None:
+    one, other = weights(first), weights(second)
+    assert one.keys() == other.keys() and len(one) > 5
+    for name in one:
+        assert torch.allclose(one[name], other[name], rtol=0, atol=tolerance), name
+
+
+def continued(trained: Path, folder: Path, **changes: Any) -> tuple[dict[str, Any], list[str]]:
+    """The results of a copy of the run that goes on, and what it says."""
+    said: list[str] = []
+    found = train(parse_recipe(digits_recipe(folder, **changes)), resume=True, say=said.append)
+    return found.results, said
+
+
+def views(rows: int = 12, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, dim, generator=generator)
+    return 3 * x, x + 0.4 * torch.randn(rows, dim, generator=generator)

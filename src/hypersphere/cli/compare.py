@@ -72,12 +72,12 @@ def compare(
         refuse(_ended(error))
     except (ValueError, OSError) as error:
         refuse(_ended(error))
+    from hypersphere.documents import json_safe
     from hypersphere.studies.compare.files import HEADER, as_tree, table_rows
     from hypersphere.studies.compare.words import verdict
-    from hypersphere.training.plain import plain
 
     if as_json:
-        typer.echo(json.dumps(plain(as_tree(comparison))))
+        typer.echo(json.dumps(json_safe(as_tree(comparison))))
         return
     put(console(), _table(HEADER, table_rows(comparison)))
     for sentence in verdict(comparison):

@@ -42,7 +42,7 @@ def train(
     if recipe is None:
         refuse("name a recipe: hypersphere recipes lists the shipped ones, hypersphere train --keys what they hold.")
     with nothing_begun():
-        from hypersphere.training.reading import read_recipe, write_recipe
+        from hypersphere.training.load import read_recipe, write_recipe
 
     import_files(imports)
     try:
@@ -55,7 +55,9 @@ def train(
     with nothing_begun():
         _calm()
         import hypersphere.training.interruption  # noqa: F401  (with what it takes seconds to import)
-        from hypersphere.training.run import NotPreparedError, UnfinishedError, prospect
+        from hypersphere.training.finish import UnfinishedError
+        from hypersphere.training.folder import prospect
+        from hypersphere.training.run import NotPreparedError
         from hypersphere.training.run import train as run
         from hypersphere.training.trainer import NotFiniteError
 
@@ -81,8 +83,8 @@ def _list_keys(task: str | None, more: bool, as_json: bool) -> None:
     from rich.table import Table
 
     from hypersphere.names import did_you_mean
-    from hypersphere.training.effects import TASKS
     from hypersphere.training.keys import COLUMNS, recipe_keys
+    from hypersphere.training.recipe import TASKS
 
     if more:
         refuse("--keys only lists keys: it goes with a task and --json, with nothing else.")
@@ -107,7 +109,7 @@ def recipes(
     _need(("pydantic", "yaml"))
     from rich.table import Table
 
-    from hypersphere.training.reading import read_recipe, shipped
+    from hypersphere.training.load import read_recipe, shipped
 
     found = {name: read_recipe(name) for name in shipped()}
     if as_json:
@@ -126,9 +128,9 @@ def recipes(
 
 def _tell(finished: Any, as_json: bool) -> None:
     if as_json:
-        from hypersphere.training.plain import plain
+        from hypersphere.documents import json_safe
 
-        typer.echo(json.dumps(plain({"folder": str(finished.folder), **finished.results})))
+        typer.echo(json.dumps(json_safe({"folder": str(finished.folder), **finished.results})))
         return
     scores = ", ".join(f"{name} {value:.2f}" for name, value in finished.results["scores"].items())
     best = finished.results["best_step"]

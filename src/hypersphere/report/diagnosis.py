@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypersphere.diagnostics import Diagnosis, verdict
+from hypersphere.diagnostics import Diagnosis, thresholds
 from hypersphere.diagnostics.diagnosis import NORMALISED, QUESTION, shown
 from hypersphere.report.page import Box, page, paragraph, pictures, section, table
 
@@ -89,7 +89,7 @@ def _numbers(diagnosis: Diagnosis) -> str:
 
 
 def _thresholds() -> str:
-    every = [each for each in vars(verdict).values() if isinstance(each, verdict.Threshold)]
+    every = [each for each in vars(thresholds).values() if isinstance(each, thresholds.Threshold)]
     return table(["finding", "at", "of"], [[each.finding, f"{each.value:g}", each.why] for each in every], numbers=[1])
 
 

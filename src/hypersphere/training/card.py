@@ -1,24 +1,52 @@
-"""The card of a trained encoder: recipe, results, and whom to cite."""
+"""The card of a trained encoder: recipe, results, what the run made of the model, and whom to cite."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
 
 from hypersphere.messages import one_line
 from hypersphere.report import markdown_table, write_whole
-from hypersphere.training.reading import without_folders, write_recipe
+from hypersphere.training.folder import MODEL
+from hypersphere.training.load import without_folders, write_recipe
 from hypersphere.training.recipe import Recipe
 
 
 def write_card(folder: Path, recipe: Recipe, results: dict[str, Any]) -> Path:
-    """Writes model/README.md, in the form model hubs show."""
+    """Writes README.md into the model's folder, in the form model hubs show."""
     text = "\n\n".join(
         [_front(recipe), _what(recipe), _how(recipe), _results(results), _recipe(recipe), _sources(recipe)]
     )
-    return write_whole(folder / "model" / "README.md", text + "\n")
+    return write_whole(folder / MODEL / "README.md", text + "\n")
+
+
+def outcome(results: dict[str, Any]) -> str:
+    """Better or worse than the model as it was given, or nothing learned; empty if there is nothing to compare.
+
+    >>> print(outcome({"best_step": 60, "given": {"stsb_test": 82.03}, "scores": {"stsb_test": 77.0}}))
+    Worse than the model as given: stsb_test 77.00, as given 82.03.
+    """
+    given, scores = results["given"], results["scores"]
+    known = [name for name in scores if name in given and not math.isnan(given[name])]
+    worse = [name for name in known if not round(scores[name], 2) >= round(given[name], 2)]  # NaN is worse
+    better = [name for name in known if round(scores[name], 2) > round(given[name], 2)]
+
+    def listed(names: list[str]) -> str:
+        return "; ".join(f"{name} {scores[name]:.2f}, as given {given[name]:.2f}" for name in names)
+
+    sentences = []
+    if results["best_step"] == 0 and results.get("steps") != 0:  # without steps nothing was meant to be learned
+        unchanged = given and not worse and not better
+        start = "the model as given" if unchanged else "the weights at step 0"
+        sentences.append(f"Nothing was learned: no step was better than {start}, which the run kept.")
+    if worse:
+        sentences.append(f"Worse than the model as given: {listed(worse)}.")
+    if better:
+        sentences.append(f"Better than the model as given: {listed(better)}.")
+    return " ".join(sentences) or ("Neither better nor worse than the model as given." if known else "")
 
 
 def escaped(text: str) -> str:
@@ -61,7 +89,7 @@ def _how(recipe: Recipe) -> str:
         )
     head = ""
     if recipe.task == "text" and recipe.head.kind != "none":
-        kept = "belongs to this model" if recipe.head.keep else "was used in training only and is not in this folder"
+        kept = "belongs to this model" if recipe.keeps_head else "was used in training only and is not in this folder"
         head = f"\n\nThe {recipe.head.kind} head {kept}."
     return f"## Use\n\n```python\n{code}\n```{head}"
 

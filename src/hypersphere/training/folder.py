@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import importlib.metadata
 import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from hypersphere import __version__
 from hypersphere.documents import read_json, read_yaml
-from hypersphere.objectives.base import Objective
 from hypersphere.objectives.files import fingerprint, fingerprints, map_names, names_in, split
 from hypersphere.report import write_whole
 from hypersphere.report.files import remove_unfinished, unfinished
-from hypersphere.training.content import Content
-from hypersphere.training.effects import reads_labels
-from hypersphere.training.reading import parse_recipe, write_recipe
+from hypersphere.training import checkpoints
+from hypersphere.training.load import parse_recipe, write_recipe
+from hypersphere.training.objective import fill_sizes, sized
 from hypersphere.training.recipe import Recipe
-from hypersphere.training.sizes import fill_sizes, sized
+from hypersphere.training.seeding import processes
 
-LOCK = ".lock"
+# The names in a run's folder.
+RECIPE, ENVIRONMENT, RESULTS, METRICS = "recipe.yaml", "environment.json", "results.json", "metrics.jsonl"
+MODEL, OBJECTIVE, EMBEDDINGS = "model", "objective.safetensors", "embeddings.safetensors"
+CHECKPOINTS, BEST, TENSORBOARD, LOCK = "checkpoints", "best", "tensorboard", ".lock"
+TEXTS_AT_A_TIME = 10_000  # that are hashed
 PACKAGES = ("torch", "numpy", "transformers", "sentence-transformers", "accelerate", "datasets", "kornia", "tokenizers")
 
 
@@ -48,14 +53,14 @@ def claimed(folder: Path, recipe: Recipe, resume: bool, leader: bool) -> Iterato
         try:
             yield continued
         finally:
-            if made and not (folder / "recipe.yaml").exists():
+            if made and not (folder / RECIPE).exists():
                 shutil.rmtree(folder, ignore_errors=True)
                 for above in made[1:]:
                     with suppress(OSError):  # somebody else put something there
                         above.rmdir()
 
 
-def describe(folder: Path, recipe: Recipe, content: Content | None = None) -> None:
+def describe(folder: Path, recipe: Recipe, data: DataFingerprint | None = None) -> None:
     """Writes the resolved recipe, the versions of everything that matters, the seed, and what the data was."""
     versions: dict[str, str | None] = {}
     for package in PACKAGES:
@@ -69,27 +74,37 @@ def describe(folder: Path, recipe: Recipe, content: Content | None = None) -> No
         "packages": versions,
         "seed": recipe.seed,
         "threads": torch.get_num_threads(),
-        "processes": _processes(),
+        "processes": processes(),
         "device": "cuda" if torch.cuda.is_available() else "cpu",
-        "data": None if content is None else asdict(content),
+        "data": None if data is None else asdict(data),
         "objective_files": fingerprints(recipe.objective),
-        "reads_labels": reads_labels(recipe.create_objective()),
+        "reads_labels": recipe.reads_labels,
     }
-    write_whole(folder / "environment.json", json.dumps(environment, indent=1))
-    write_whole(folder / "recipe.yaml", write_recipe(recipe))
+    write_whole(folder / ENVIRONMENT, json.dumps(environment, indent=1))
+    write_whole(folder / RECIPE, write_recipe(recipe))
 
 
-def check_content(folder: Path, content: Content | None) -> None:
+def prospect(folder: Path) -> str:
+    """What became of a run that stopped: which step is saved, and what continuing it will do."""
+    if not (folder / RECIPE).is_file():
+        return "nothing was begun"
+    step = checkpoints.last_sealed(folder / CHECKPOINTS)
+    if step is None:
+        return "nothing is saved, so the same command with --resume begins it again"
+    return f"step {step} is saved, and the same command with --resume continues it"
+
+
+def check_data(folder: Path, data: DataFingerprint | None) -> None:
     """Refuses to go on with other data than the run was started with, as far as the folder says what it was."""
-    before = read_json(folder / "environment.json", dict).get("data")
-    if before is None or content is None or before == asdict(content):
+    before = read_json(folder / ENVIRONMENT, dict).get("data")
+    if before is None or data is None or before == asdict(data):
         return
     if not isinstance(before, dict) or "rows" not in before:
-        raise ValueError(f"{folder / 'environment.json'} is damaged: it does not say which data the run had")
-    if before["rows"] != content.rows:
-        change = f"had {before['rows']} rows when the run was started, now it has {content.rows}"
+        raise ValueError(f"{folder / ENVIRONMENT} is damaged: it does not say which data the run had")
+    if before["rows"] != data.rows:
+        change = f"had {before['rows']} rows when the run was started, now it has {data.rows}"
     else:
-        change = f"has other rows than when the run was started, {content.rows} as then"
+        change = f"has other rows than when the run was started, {data.rows} as then"
     raise ValueError(f"the data {change}; a resumed run keeps its data")
 
 
@@ -99,16 +114,16 @@ def check_recipe(folder: Path, recipe: Recipe) -> None:
     before, _ = _started(folder, recipe)
     sizes = next(sized(before.objective), {})
     filled = fill_sizes(recipe.objective, sizes.get("num_classes"), sizes.get("dim"))
-    _same(resolved(before), resolved(recipe.model_copy(update={"objective": filled})))
+    _same(before.resolved(), recipe.model_copy(update={"objective": filled}).resolved())
 
 
 def _started(folder: Path, recipe: Recipe) -> tuple[Recipe, int]:
     """The recipe of a run that ``recipe`` is to continue, and on how many processes it was started."""
     try:
-        tree = read_yaml(folder / "recipe.yaml", dict)
-        environment = read_json(folder / "environment.json", dict)
+        tree = read_yaml(folder / RECIPE, dict)
+        environment = read_json(folder / ENVIRONMENT, dict)
         if type(environment["processes"]) is not int:
-            raise ValueError(f"{folder / 'environment.json'} gives no number of processes")
+            raise ValueError(f"{folder / ENVIRONMENT} gives no number of processes")
         if own := names_in(tree.get("objective")):
             named = _same_files(own, names_in(recipe.objective), environment.get("objective_files") or {})
             tree["objective"] = map_names(tree["objective"], lambda name: named.get(name, name))
@@ -121,9 +136,9 @@ def _started(folder: Path, recipe: Recipe) -> tuple[Recipe, int]:
 
 def _check(folder: Path, recipe: Recipe, resume: bool) -> bool:
     """Whether a run is continued. One that was killed before it was described is begun again, with --resume too."""
-    if (folder / "results.json").is_file():
+    if (folder / RESULTS).is_file():
         raise FileExistsError(f"{folder} holds a finished run; it is not overwritten (output=… names another folder)")
-    begun = (folder / "recipe.yaml").is_file()
+    begun = (folder / RECIPE).is_file()
     if begun and not resume:
         raise FileExistsError(f"{folder} holds an unfinished run: --resume continues it, output=… starts another")
     if not begun:
@@ -134,11 +149,9 @@ def _check(folder: Path, recipe: Recipe, resume: bool) -> bool:
             raise FileExistsError(f"{folder} is not empty and holds no run; output=… names another folder")
         return False
     check_recipe(folder, recipe)
-    processes = _started(folder, recipe)[1]
-    if processes != _processes():
-        raise ValueError(
-            f"the run was started on {processes} processes and now has {_processes()}; it keeps their number"
-        )
+    before = _started(folder, recipe)[1]
+    if before != processes():
+        raise ValueError(f"the run was started on {before} processes and now has {processes()}; it keeps their number")
     return True
 
 
@@ -163,27 +176,10 @@ def _same_files(before: list[str], now: list[str], kept: dict[str, str]) -> dict
 
 def _only_leftovers(folder: Path, names: set[str]) -> bool:
     """What a run that failed or was killed before its first step may leave; its lock is the first of it."""
-    known = {"tensorboard", "checkpoints", LOCK}
+    known = {TENSORBOARD, CHECKPOINTS, LOCK}
     if LOCK in names:
-        known |= {"environment.json", *(path.name for path in unfinished(folder))}
-    return names <= known and not any(folder.glob("checkpoints/*"))
-
-
-def resolved(recipe: Recipe) -> dict[str, Any]:
-    """The recipe with every setting of its objective, written or not."""
-    return {**recipe.model_dump(), "objective": _settings(recipe.create_objective())}
-
-
-def _settings(objective: Objective) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": objective.name}
-    for name in objective.settings():
-        value = getattr(objective, name)
-        if isinstance(value, Objective):
-            found[name] = _settings(value)
-        else:
-            learned = isinstance(value, torch.Tensor)  # in float32
-            found[name] = float(f"{value.item():.6g}") if learned else value
-    return found
+        known |= {ENVIRONMENT, *(path.name for path in unfinished(folder))}
+    return names <= known and not any(folder.glob(f"{CHECKPOINTS}/*"))
 
 
 def _same(before: dict[str, Any], now: dict[str, Any], place: str = "") -> None:
@@ -223,5 +219,34 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _processes() -> int:
-    return int(os.environ.get("WORLD_SIZE", "1"))
+# --- which data a run has, in a few characters
+
+
+@dataclass(frozen=True)
+class DataFingerprint:
+    """How many rows there are, and a hash of all of them in their order."""
+
+    rows: int
+    hash: str
+
+
+def fingerprint_texts(columns: Sequence[Sequence[str]]) -> DataFingerprint:
+    """Of the texts of a corpus, column by column.
+
+    >>> fingerprint_texts([["ab", "c"]]) == fingerprint_texts([["a", "bc"]])
+    False
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for column in columns:
+        for start in range(0, len(column), TEXTS_AT_A_TIME):
+            digest.update("\0".join([*column[start : start + TEXTS_AT_A_TIME], ""]).encode(errors="surrogatepass"))
+        digest.update(b"\0\0")
+    return DataFingerprint(len(columns[0]), digest.hexdigest())
+
+
+def fingerprint_images(images: Tensor, labels: Tensor) -> DataFingerprint:
+    """Of images (N, C, H, W) and their labels (N,)."""
+    digest = hashlib.blake2b(str(tuple(images.shape)).encode(), digest_size=16)
+    for part in (images, labels):
+        digest.update(part.contiguous().numpy().data)
+    return DataFingerprint(len(images), digest.hexdigest())

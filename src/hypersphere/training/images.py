@@ -1,8 +1,7 @@
-"""Images, SimCLR style, and CLOA's synthetic world, on transformers' Trainer: data in memory, views on the device."""
+"""Images, SimCLR style, on transformers' Trainer: data in memory, views on the device."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,33 +11,40 @@ from torch import Tensor, nn
 from transformers import Trainer, TrainingArguments
 
 from hypersphere.data.images import ImageSet, label_fraction, load_images
-from hypersphere.data.synthetic import negated, three_lines
 from hypersphere.encoders.augment import create_augmentation, measure_normalisation
 from hypersphere.encoders.image import create_image_encoder, save_image_encoder
-from hypersphere.evaluation.features import embed
+from hypersphere.evaluation.features import evaluating
 from hypersphere.evaluation.knn import few_labels_probe, knn_probe
-from hypersphere.evaluation.lines import line_accuracy, line_geometry
 from hypersphere.limits import need_memory
 from hypersphere.messages import quoted
-from hypersphere.training.content import content_of_images
-from hypersphere.training.effects import reads_labels
-from hypersphere.training.recipe import Recipe
-from hypersphere.training.task import Task, arguments, create_head, held_out_rows, measured_rows, sample_rows
-from hypersphere.training.trainer import ObjectiveTraining, ViewLoss
+from hypersphere.training.folder import fingerprint_images
+from hypersphere.training.recipe import ImageRecipe, Recipe
+from hypersphere.training.sections import MLP, ResNet, SmallCNN
+from hypersphere.training.seeding import processes
+from hypersphere.training.task import (
+    Say,
+    Scores,
+    Task,
+    arguments,
+    create_head,
+    held_out_rows,
+    measured_rows,
+    sample_rows,
+)
+from hypersphere.training.trainer import Inputs, ObjectiveTraining, ViewLoss
 
-_OPTIONS = {"resnet18": ("stem", "weights"), "resnet50": ("stem", "weights"), "small-cnn": ("width", "norm"),
-            "mlp": ("hidden", "norm")}  # fmt: skip
+ViewsOf = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class ImageTrainer(ObjectiveTraining, Trainer):
     """transformers' Trainer on instances held in memory; both views go through the encoder in one pass."""
 
-    def __init__(self, *, recipe: Recipe, views: Callable[[Tensor], tuple[Tensor, Tensor]], loss: Any, **rest: Any):
+    def __init__(self, *, recipe: Recipe, views: ViewsOf, loss: ViewLoss, **rest: Any):
         super().__init__(**rest)
         self.recipe, self.views = recipe, views
         self.loss = loss.to(self.args.device)
 
-    def embed(self, model: nn.Module, inputs: dict[str, Any]) -> Tensor:
+    def embed(self, model: nn.Module, inputs: Inputs) -> Tensor:
         both = torch.cat(self.views(inputs["images"]))
         embedded: Tensor = model(both)
         return embedded.view(2, -1, embedded.shape[1])
@@ -57,114 +63,94 @@ class Instances(torch.utils.data.Dataset[int]):
     def __getitem__(self, row: int) -> int:
         return row
 
-    def collate(self, rows: list[int]) -> dict[str, Tensor]:
+    def collate(self, rows: list[int]) -> Inputs:
         chosen = torch.tensor(rows)
         return {"images": self.images[chosen], "labels": self.labels[chosen], "rows": self.rows[chosen]}
 
+    def in_batches(self, batches: list[list[int]]) -> list[Inputs]:
+        return [self.collate(rows) for rows in batches]
 
-def prepare_images(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Task:
-    """Everything a run on images needs."""
-    train = load_images(recipe.data.source, "train", recipe.data.size)
-    _check_labels(recipe, train)
-    scored = recipe.evaluation.knn and len(train.classes) > 1
-    shape = tuple(train.images.shape[2:])
-    if recipe.data.size and shape != (recipe.data.size, recipe.data.size):
+
+class ImageTask(Task):
+    """Images: SimCLR's protocol, nearest neighbours as the score."""
+
+    key = "knn"
+    views = 2
+
+    def __init__(self, recipe: ImageRecipe, folder: Path, say: Say) -> None:
+        train = load_images(recipe.data.source, "train", recipe.data.size)
+        _check_labels(recipe, train)
+        shape = tuple(train.images.shape[2:])
+        if recipe.data.size and shape != (recipe.data.size, recipe.data.size):
+            raise ValueError(
+                f"data.size is for images of many sizes; those of {train.name} are {shape[0]}×{shape[1]} as they come "
+                "(augmentation.size makes views of another size)"
+            )
+        if recipe.data.rows:
+            train = train.select(torch.arange(min(recipe.data.rows, len(train))))
+        kept, aside = held_out_rows(len(train), recipe)
+        channels, side = train.images.shape[1], _side(recipe, train.images)
+        normalise = measure_normalisation(train.images)
+        settings = recipe.augmentation.model_dump(exclude={"name", "size"})
+        augment = create_augmentation(recipe.augmentation.name, side, normalise=normalise, **settings)
+        self._plain = create_augmentation("none", side, normalise=normalise)
+        options = recipe.encoder.model_dump(exclude={"name"})
+        encoder = create_image_encoder(recipe.encoder.name, channels, side, **options)
+        labels = label_fraction(train.labels, recipe.data.labels, recipe.seed)
+        say(_data_in_words(recipe, train, labels))
+        say(f"Encoder: {_encoder_in_words(recipe.encoder, encoder)}; head: {recipe.head.kind}, training only.")
+        self.encoder = _share_batch_norm(encoder, say)
+        self.width = dimension_of(self.encoder)
+        self.description = describe_encoder(recipe.encoder, channels, side, normalise)
+        self.trainer = create_trainer(
+            recipe, folder, self.encoder, Instances(train.images[kept], labels[kept], kept), len(train.classes),
+            lambda images: (augment(images), augment(images)), say,
+        )  # fmt: skip
+        everything = Instances(train.images, labels)
+        self.sample = everything.collate(sample_rows(kept, recipe))
+        self.held_out = everything.in_batches(measured_rows(aside, recipe, self.trainer.args.max_steps, say))
+        self.fingerprint = fingerprint_images(train.images, train.labels)
+        self._shots, self._seed = recipe.evaluation.shots, recipe.seed
+        self._labelled = recipe.evaluation.knn and len(train.classes) > 1
+        self.scored = self._labelled and bool(aside)
+        if self._labelled:
+            self._known, self._aside = train.select(torch.tensor(kept)), train.select(torch.tensor(aside).long())
+            self._test = load_images(recipe.data.source, "test", recipe.data.size)
+
+    def score(self) -> Scores:
+        return self._knn(self._aside)
+
+    def final(self) -> Scores:
+        return self._knn(self._test) if self._labelled else {}
+
+    def save(self, target: Path) -> None:
+        save_image_encoder(target, self.encoder, self.description)
+
+    def _knn(self, asked: ImageSet) -> Scores:
+        """Weighted nearest-neighbour accuracy × 100 among the training images: of images held out while training (they
+        decide which weights are best), of the test images once, at the end."""
+        known = self._known
+        with evaluating(self.encoder):
+            labelled = (self._features(known.images), known.labels, self._features(asked.images), asked.labels)
+        if self._shots:
+            return {"knn": 100 * few_labels_probe(*labelled, per_class=self._shots, seed=self._seed)}
+        return {"knn": 100 * knn_probe(*labelled).top1}
+
+    @torch.no_grad()
+    def _features(self, images: Tensor) -> Tensor:
+        device = next(self.encoder.parameters()).device
+        return torch.cat([self.encoder(self._plain(part.to(device))) for part in images.split(512)])
+
+
+def _check_labels(recipe: ImageRecipe, data: ImageSet) -> None:
+    if recipe.reads_labels and not data.labelled:
+        name = recipe.create_objective().name
         raise ValueError(
-            f"data.size is for images of many sizes; those of {train.name} are {shape[0]}×{shape[1]} as they come "
-            "(augmentation.size makes views of another size)"
-        )
-    if recipe.data.rows:
-        train = train.select(torch.arange(min(recipe.data.rows, len(train))))
-    kept, aside = held_out_rows(len(train), recipe)
-    channels, size = train.images.shape[1], recipe.augmentation.size or shape
-    if not isinstance(size, int) and size[0] != size[1]:
-        raise ValueError(f"images are {size[0]}×{size[1]}: set augmentation.size to make views of them")
-    side = size if isinstance(size, int) else size[0]
-    views = 2 * recipe.batch.size * channels * side**2
-    need_memory(4 * views, f"a batch of {quoted(recipe.batch.size)} with views of {quoted(side)} pixels")
-    normalise = measure_normalisation(train.images)
-    strength: dict[str, Any] = (
-        {"strength": recipe.augmentation.strength} if recipe.augmentation.name == "simclr" else {}
-    )
-    augment = create_augmentation(recipe.augmentation.name, side, normalise=normalise, **strength)
-    plain = create_augmentation("none", side, normalise=normalise)
-    options = {key: getattr(recipe.encoder, key) for key in _OPTIONS.get(recipe.encoder.name, ())}
-    encoder = create_image_encoder(recipe.encoder.name, channels, side, **options)
-    labels = label_fraction(train.labels, recipe.data.labels, recipe.seed)
-    say(_data_in_words(recipe, train, labels))
-    say(f"Encoder: {_encoder_in_words(recipe, encoder)}; head: {recipe.head.kind}, training only.")
-    training = Instances(train.images[kept], labels[kept], kept)
-    encoder = _share_batch_norm(encoder, say)
-    loss, recipe = _loss(recipe, int(encoder.dimension), len(train.classes))  # type: ignore[arg-type]
-    trainer = _trainer(recipe, folder, encoder, training, lambda images: (augment(images), augment(images)), loss, say)
-    score = final = None
-    if scored:
-        known, test = train.select(torch.tensor(kept)), load_images(recipe.data.source, "test", recipe.data.size)
-        score = _knn(recipe, encoder, plain, known, train.select(torch.tensor(aside))) if aside else None
-        final = _knn(recipe, encoder, plain, known, test)
-    description = {"name": recipe.encoder.name, "channels": channels, "size": side, "options": options,
-                   "normalise": normalise}  # fmt: skip
-    return Task(
-        trainer=trainer,
-        views=2,
-        width=int(encoder.dimension),  # type: ignore[arg-type]
-        sample=Instances(train.images, labels).collate(sample_rows(kept, recipe)),
-        held_out=_batches(Instances(train.images, labels), aside, trainer, say),
-        score=score,
-        final=final,
-        key="knn",
-        save=lambda target: _keep(target, encoder, description),
-        content=content_of_images(train.images, train.labels),
-    )
-
-
-def prepare_lines(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Task:
-    """CLOA's three noisy lines in R³; the positive of a point is its negative."""
-    points = recipe.data.rows // 3 or 100
-    x, _, labels = three_lines(points, recipe.data.noise, recipe.seed)
-    options = {key: getattr(recipe.encoder, key) for key in _OPTIONS["mlp"]}
-    encoder = create_image_encoder("mlp", 3, 1, **options)
-    noise = recipe.data.noise
-    say(f"Data: three lines, {len(x)} points, noise {noise:g}; the positive of x is −x with fresh noise.")
-    known = label_fraction(labels, recipe.data.labels, recipe.seed)
-    kept, aside = held_out_rows(len(x), recipe)
-    training = Instances(x[kept], known[kept], kept)
-    loss, recipe = _loss(recipe, int(encoder.dimension), 3)  # type: ignore[arg-type]
-    trainer = _trainer(recipe, folder, encoder, training, lambda points: (points, negated(points, noise)), loss, say)
-    description = {"name": "mlp", "channels": 3, "size": 1, "options": options, "normalise": None}
-    test, _, classes = three_lines(points, noise, recipe.seed, draw=1)
-
-    def score() -> dict[str, float]:
-        z = embed(encoder, x)
-        return {"knn": 100 * line_accuracy(z[kept], labels[kept], z[aside], labels[aside])}
-
-    def final() -> dict[str, float]:
-        z = embed(encoder, test)
-        return {"knn": 100 * line_accuracy(embed(encoder, x), labels, z, classes), **line_geometry(z, classes)}
-
-    return Task(
-        trainer=trainer,
-        views=2,
-        width=int(encoder.dimension),  # type: ignore[arg-type]
-        sample=Instances(x, known).collate(sample_rows(kept, recipe)),
-        held_out=_batches(Instances(x, known), aside, trainer, say),
-        score=score if aside and recipe.evaluation.knn else None,
-        final=final,
-        key="knn",
-        save=lambda target: _keep(target, encoder, description),
-    )
-
-
-def _check_labels(recipe: Recipe, data: ImageSet) -> None:
-    objective = recipe.create_objective()
-    if reads_labels(objective) and not data.labelled:
-        raise ValueError(
-            f"{objective.name} reads labels, and the pictures of {data.name} have none (a folder for each class gives "
-            "them)"
+            f"{name} reads labels, and the pictures of {data.name} have none (a folder for each class gives them)"
         )
 
 
-def _data_in_words(recipe: Recipe, data: ImageSet, labels: Tensor) -> str:
+def _data_in_words(recipe: ImageRecipe, data: ImageSet, labels: Tensor) -> str:
     """What is trained on, and why there is no accuracy if there is none."""
     words = f"Data: {data}"
     if data.labelled:
@@ -175,24 +161,20 @@ def _data_in_words(recipe: Recipe, data: ImageSet, labels: Tensor) -> str:
     return f"{words}."
 
 
-def _batches(data: Instances, rows: list[int], trainer: ImageTrainer, say: Callable[[str], None]) -> list[Any]:
-    return [data.collate(part) for part in measured_rows(rows, trainer.recipe, trainer.args.max_steps, say)]
-
-
-def _encoder_in_words(recipe: Recipe, encoder: nn.Module) -> str:
-    words = f"{recipe.encoder.name}, {encoder.dimension} features"
-    if recipe.encoder.weights is None:
+def _encoder_in_words(chosen: ResNet | SmallCNN | MLP, encoder: nn.Module) -> str:
+    words = f"{chosen.name}, {encoder.dimension} features"
+    if not isinstance(chosen, ResNet) or chosen.weights is None:
         return words
-    words += f", weights of {recipe.encoder.weights}"
-    if recipe.encoder.stem == "cifar":
+    words += f", weights of {chosen.weights}"
+    if chosen.stem == "cifar":
         words += ", but its first convolution gives way to CIFAR's stem, a random one (encoder.stem=imagenet keeps it)"
     return words
 
 
-def _share_batch_norm(encoder: nn.Module, say: Callable[[str], None]) -> nn.Module:
+def _share_batch_norm(encoder: nn.Module, say: Say) -> nn.Module:
     """Batch norm over all processes where there is such a thing; elsewhere a sentence on the difference it makes."""
     normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in encoder.modules())
-    if not normed or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if not normed or processes() == 1:
         return encoder
     if torch.cuda.is_available():
         shared: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(encoder)
@@ -201,57 +183,42 @@ def _share_batch_norm(encoder: nn.Module, say: Callable[[str], None]) -> nn.Modu
     return encoder
 
 
-def _loss(recipe: Recipe, width: int, num_classes: int) -> tuple[ViewLoss, Recipe]:
-    """Head and objective on embeddings of a width, and the recipe with the sizes that its objective takes from them."""
-    head = create_head(recipe, width)
-    recipe = recipe.fitted(num_classes, head.dimension)
-    return ViewLoss(recipe.create_objective(gather=True), head), recipe
+def _side(recipe: ImageRecipe, images: Tensor) -> int:
+    """The side of the views in pixels; refuses images that are not square, and views that do not fit into memory."""
+    channels, height, width = images.shape[1:]
+    side: int = recipe.augmentation.size or height
+    if not recipe.augmentation.size and height != width:
+        raise ValueError(f"images are {height}×{width}: set augmentation.size to make views of them")
+    views = 2 * recipe.batch.size * channels * side**2
+    need_memory(4 * views, f"a batch of {quoted(recipe.batch.size)} with views of {quoted(side)} pixels")
+    return side
 
 
-def _trainer(
-    recipe: Recipe,
-    folder: Path,
-    encoder: nn.Module,
-    data: Instances,
-    views: Any,
-    loss: ViewLoss,
-    say: Callable[[str], None],
+def dimension_of(encoder: nn.Module) -> int:
+    """The width of what an image encoder gives."""
+    return int(encoder.dimension)  # type: ignore[arg-type]
+
+
+def describe_encoder(
+    chosen: ResNet | SmallCNN | MLP, channels: int, side: int, normalise: dict[str, list[float]] | None
+) -> dict[str, Any]:
+    """What a saved encoder needs to be opened again."""
+    options = chosen.model_dump(exclude={"name"})
+    return {"name": chosen.name, "channels": channels, "size": side, "options": options, "normalise": normalise}
+
+
+def create_trainer(
+    recipe: Recipe, folder: Path, encoder: nn.Module, data: Instances, num_classes: int, views: ViewsOf, say: Say
 ) -> ImageTrainer:
+    """Head, objective and Trainer; its recipe has the sizes that the objective takes from the data and the head."""
+    head = create_head(recipe, dimension_of(encoder))
+    recipe = recipe.fitted(num_classes, head.dimension)
     return ImageTrainer(
         recipe=recipe,
         views=views,
-        loss=loss,
+        loss=ViewLoss(recipe.create_objective(gather=True), head),
         model=encoder,
         args=arguments(recipe, folder, len(data), TrainingArguments, say),
         train_dataset=data,
         data_collator=data.collate,
     )
-
-
-def _knn(
-    recipe: Recipe, encoder: nn.Module, plain: nn.Module, train: ImageSet, test: ImageSet
-) -> Callable[[], dict[str, float]]:
-    """Weighted nearest-neighbour accuracy × 100 among the training images: of images held out while training (they
-    decide which weights are best), of the test images once, at the end."""
-
-    @torch.no_grad()
-    def features(images: Tensor) -> Tensor:
-        device = next(encoder.parameters()).device
-        return torch.cat([encoder(plain(part.to(device))) for part in images.split(512)])
-
-    def score() -> dict[str, float]:
-        mode = encoder.training
-        encoder.eval()
-        try:
-            labelled = (features(train.images), train.labels, features(test.images), test.labels)
-        finally:
-            encoder.train(mode)
-        few = recipe.evaluation.shots
-        found = few_labels_probe(*labelled, per_class=few, seed=recipe.seed) if few else knn_probe(*labelled).top1
-        return {"knn": 100 * found}
-
-    return score
-
-
-def _keep(target: Path, encoder: nn.Module, description: dict[str, Any]) -> None:
-    save_image_encoder(target, encoder, description)

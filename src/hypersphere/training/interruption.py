@@ -13,6 +13,8 @@ import torch
 import torch.distributed as dist
 from transformers import TrainerCallback
 
+from hypersphere.training.seeding import rank
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 ONE_PRESS = 1.0  # seconds within which a signal is the same one: a terminal and a launcher may both deliver it
 
@@ -67,7 +69,7 @@ class Interruption(TrainerCallback):
         raise Interrupted(number)
 
     def _announce(self) -> None:
-        if int(os.environ.get("RANK", "0")) == 0:  # not print: the signal may have come in the middle of one
+        if rank() == 0:  # not print: the signal may have come in the middle of one
             os.write(2, b"\nStopping: this step is finished and saved first; once more ends at once.\n")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hypersphere.documents import parse_json
+from hypersphere.documents import json_safe, parse_json
 
 Record = dict[str, Any]
+DIGITS = 8  # of a number in the file
+LARGEST = 1e308  # stands for infinity, which a verdict on exploding norms must tell from NaN
 
 
 class Journal:
@@ -45,7 +47,7 @@ class Journal:
         self.records.extend(records)
         if self.path is None or self.problem:
             return
-        text = "".join(json.dumps({k: _plain(v) for k, v in record.items()}) + "\n" for record in records)
+        text = "".join(json.dumps(json_safe(record, digits=DIGITS, infinity=LARGEST)) + "\n" for record in records)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(self.path, "ab", buffering=0) as file:
@@ -87,12 +89,3 @@ def _lines(data: bytes, name: str = "", broken: str = "refuse") -> list[tuple[Re
             raise ValueError(f"line {number} of {name} is not a measurement with a step and a split") from error
         found.append(({k: math.nan if v is None else v for k, v in record.items()}, end))
     return found
-
-
-def _plain(value: Any) -> Any:
-    """JSON knows neither NaN nor infinity: null and a very large number stand for them. Eight digits are enough."""
-    if not isinstance(value, float):
-        return value
-    if math.isnan(value):
-        return None
-    return float(f"{value:.8g}") if math.isfinite(value) else math.copysign(1e308, value)

@@ -1,10 +1,15 @@
-"""Which loggers a run reports to: those that were asked for or are configured, if they are installed."""
+"""The loggers a run reports to: those asked for or configured, where they are installed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from transformers.integrations.integration_utils import TensorBoardCallback
 
 # Logger: the package it needs, and the environment variables by which its users say that they want it.
 LOGGERS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -44,3 +49,48 @@ def _configured(name: str, variables: Sequence[str]) -> bool:
     if name == "wandb" and os.environ.get("WANDB_MODE", "").lower() == "disabled":
         return False
     return any(os.environ.get(variable) for variable in variables)
+
+
+def guard_tensorboard(trainer: Any, folder: Path, say: Callable[[str], None]) -> None:
+    """If the trainer reports to TensorBoard, it does so into ``folder`` and survives a file that cannot be written."""
+    for callback in list(trainer.callback_handler.callbacks):
+        if isinstance(callback, TensorBoardCallback):
+            trainer.remove_callback(callback)
+            trainer.add_callback(TensorBoard(folder, say))
+
+
+class TensorBoard(TensorBoardCallback):
+    """transformers' callback, until the first error of the system; the thread that writes passes it on."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.logging_dir, self.say, self.failed = str(folder), say, False
+        self._before: Any = None
+
+    def on_train_begin(self, *given: Any, **more: Any) -> None:
+        if threading.excepthook != self._in_thread:
+            self._before, threading.excepthook = threading.excepthook, self._in_thread
+        self._try(super().on_train_begin, *given, **more)
+
+    def on_log(self, *given: Any, **more: Any) -> None:
+        self._try(super().on_log, *given, **more)
+
+    def on_train_end(self, *given: Any, **more: Any) -> None:
+        self._try(super().on_train_end, *given, **more)
+        if threading.excepthook == self._in_thread:
+            threading.excepthook = self._before
+
+    def _try(self, call: Callable[..., Any], *given: Any, **more: Any) -> None:
+        if self.failed:
+            return
+        try:
+            call(*given, **more)
+        except OSError as error:
+            self.failed = True
+            self.say(f"TensorBoard's file in {self.logging_dir} cannot be written ({error}); the run goes on without.")
+
+    def _in_thread(self, failure: Any) -> None:
+        """Prints no traceback of TensorBoard's thread: its error is said in a sentence at the next line of the log."""
+        ours = type(failure.thread).__module__.partition(".")[0] == "tensorboard"
+        if not (ours and isinstance(failure.exc_value, OSError)):
+            self._before(failure)

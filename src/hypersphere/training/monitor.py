@@ -9,28 +9,32 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from hypersphere.training.journal import Journal, Record, read_journal
 from hypersphere.training.measurements import Measurements, Views, measure, measure_batches
-from hypersphere.training.pace import Pace
-from hypersphere.training.undisturbed import undisturbed
+from hypersphere.training.recipe import Recipe
+from hypersphere.training.seeding import preserve_state
 from hypersphere.training.verdicts import THRESHOLDS, Verdict, judge, shortage, suspect
 
 try:
     from transformers import ProgressCallback, TrainerCallback
     from transformers.trainer_callback import PrinterCallback
 
-    from hypersphere.training.bar import Bar
+    from hypersphere.training.progress import Pace, ProgressBar
 except ImportError as error:
     raise ImportError('watching a run needs the extra "train": pip install "hypersphere-lab[train]"') from error
 
 __all__ = ["Measurements", "Monitor", "measure", "measure_batches", "read_journal"]
+
+if TYPE_CHECKING:
+    from hypersphere.training.task import Task
+    from hypersphere.training.trainer import Inputs
 
 Source = Callable[[], Views | Iterable[Views] | None]
 GRID = 10  # left to itself, a monitor measures at multiples of this many steps
@@ -86,7 +90,7 @@ class Monitor(TrainerCallback):
         self.measured = self.brief = 0  # measurements so far, and those of them without the anatomy
         self.pace = Pace()
         self.pace.expect("measurement", self._to_come)
-        self.bar: Bar | None = None
+        self.bar: ProgressBar | None = None
         self._cost = 0.0  # of the latest whole measurement
         self._start = self._steps = 0  # where this session of the run began, and its steps so far
         self._last_step = self._last_whole = -1
@@ -111,7 +115,7 @@ class Monitor(TrainerCallback):
         for split, source in self.sources.items():
             if source is None:
                 continue
-            with undisturbed([*([] if model is None else [model]), *self.guard], self.seed):
+            with preserve_state([*([] if model is None else [model]), *self.guard], self.seed):
                 views = source()
                 if views is None:
                     continue
@@ -211,7 +215,7 @@ class Monitor(TrainerCallback):
         trainer.remove_callback(ProgressCallback)
         trainer.remove_callback(PrinterCallback)
         if not trainer.args.disable_tqdm:
-            self.bar = Bar(self.pace)
+            self.bar = ProgressBar(self.pace)
             trainer.add_callback(self.bar)
         original = trainer._get_grad_norm
 
@@ -317,3 +321,31 @@ def _write(words: str) -> None:
     from tqdm.auto import tqdm
 
     tqdm.write(words)
+
+
+def watch(task: Task, recipe: Recipe, path: Path, say: Callable[[str], None]) -> Monitor:
+    """Puts a monitor on the task's trainer: a fixed training batch, and the held-out ones if there are any, as the
+    objective sees them, but for hard negatives, which are left out."""
+    trainer = task.trainer
+    alone = recipe.create_objective()  # only the first process measures: it must not wait for the others
+
+    def views(inputs: Inputs) -> Views:
+        here = trainer._prepare_inputs(inputs)
+        alone.load_state_dict(trainer.loss.objective.state_dict())
+        trainer.encoder.train()  # dropout makes the views of text
+        z = trainer.loss.project(trainer.embed(trainer.encoder, here))
+        return z[0], z[1], here.get("labels")
+
+    def held_out() -> Iterator[Views]:
+        return (views(batch) for batch in task.held_out)
+
+    return Monitor(
+        alone.to(trainer.args.device),
+        training=lambda: views(task.sample),
+        held_out=held_out if task.held_out else None,
+        every=recipe.monitor.every,
+        rows=recipe.batch.size + 1,  # a batch may have one row more, which would have been alone
+        path=path,
+        say=say,
+        seed=recipe.seed,
+    ).join(trainer)

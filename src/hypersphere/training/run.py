@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,25 +11,38 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from transformers import TrainerState
 
 from hypersphere.data.extras import need
 from hypersphere.documents import expand
 from hypersphere.messages import reason
 from hypersphere.objectives.files import blame, names_in
-from hypersphere.report import write_whole
 from hypersphere.training import checkpoints
-from hypersphere.training.after import measure_after
-from hypersphere.training.folder import check_content, check_recipe, claimed, describe
-from hypersphere.training.plain import plain
-from hypersphere.training.recipe import Recipe
+from hypersphere.training.finish import UnfinishedError, finish
+from hypersphere.training.folder import (
+    BEST,
+    CHECKPOINTS,
+    METRICS,
+    TENSORBOARD,
+    check_data,
+    check_recipe,
+    claimed,
+    describe,
+    prospect,
+)
+from hypersphere.training.interruption import Interruption
+from hypersphere.training.loggers import guard_tensorboard
+from hypersphere.training.monitor import watch
+from hypersphere.training.progress import close_bars
+from hypersphere.training.recipe import ImageRecipe, Recipe, TextRecipe
+from hypersphere.training.score_callback import ScoreCallback
+from hypersphere.training.seeding import preserve_state, rank, seed_process, seed_run
+from hypersphere.training.task import Say, Scores, Task
+from hypersphere.training.trainer import ObjectiveTraining
 
 
 class NotPreparedError(ValueError):
     """A run that cannot begin as its recipe says; nothing was changed."""
-
-
-class UnfinishedError(RuntimeError):
-    """A run that had to stop, and that can be continued."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +53,7 @@ class Finished:
     results: dict[str, Any]
 
 
-def train(recipe: Recipe, *, resume: bool = False, say: Callable[[str], None] = print, draw: bool = True) -> Finished:
+def train(recipe: Recipe, *, resume: bool = False, say: Say = print, draw: bool = True) -> Finished:
     """Trains what the recipe says and returns the results; the folder tells the rest.
 
     A finished run is never overwritten and an unfinished one only continued, with ``resume``: from its newest whole
@@ -50,10 +61,8 @@ def train(recipe: Recipe, *, resume: bool = False, say: Callable[[str], None] = 
     it and raise ``Interrupted``, a KeyboardInterrupt; a second one stops at once. ``prospect`` says what was saved.
     ``draw``: the curves, which take a second or two.
     """
-    from hypersphere.training.interruption import Interruption
-
     folder = expand(recipe.output)
-    leader = int(os.environ.get("RANK", "0")) == 0
+    leader = rank() == 0
     say = say if leader else _quiet
     start = time.monotonic()
     with ExitStack() as held:
@@ -65,27 +74,20 @@ def train(recipe: Recipe, *, resume: bool = False, say: Callable[[str], None] = 
             recipe = _with_sizes(recipe, task)
             given = _score_as_given(task, recipe, say) if leader else {}
             if leader and not resume:
-                describe(folder, recipe, task.content)
+                describe(folder, recipe, task.fingerprint)
         except Exception as error:  # of the data, of a model's files, of sizes: libraries raise every kind
             raise NotPreparedError(blame(error) or reason(error)) from error
-        evaluation = _watch(task, recipe, folder, say)
+        monitor = watch(task, recipe, folder / METRICS, say)  # first: evaluating is no part of a step's time
+        wanted = recipe.evaluation
+        scoring = ScoreCallback(task, folder / BEST, wanted.every, wanted.best, say, monitor)
+        task.trainer.add_callback(scoring)
         task.trainer.add_callback(interruption)  # last: what a step's end brings with it belongs to the step
-        _train(task.trainer, evaluation, checkpoint)
+        _train(task.trainer, scoring, checkpoint)
         results: dict[str, Any] = {"steps": task.trainer.state.global_step}
         if leader:
             seconds = round(time.monotonic() - start, 1)
-            results |= _finish(task, evaluation, given, folder, seconds, say, draw)
+            results |= finish(task, scoring, given, folder, seconds, say, draw)
     return Finished(folder, results)
-
-
-def prospect(folder: Path) -> str:
-    """What became of a run that stopped: which step is saved, and what continuing it will do."""
-    if not (folder / "recipe.yaml").is_file():
-        return "nothing was begun"
-    step = checkpoints.last_sealed(folder / "checkpoints")
-    if step is None:
-        return "nothing is saved, so the same command with --resume begins it again"
-    return f"step {step} is saved, and the same command with --resume continues it"
 
 
 @contextmanager
@@ -100,48 +102,57 @@ def _own_group() -> Iterator[None]:
             dist.destroy_process_group()
 
 
-def _prepare(recipe: Recipe, folder: Path, resume: bool, say: Callable[[str], None]) -> tuple[Any, Path | None]:
-    from transformers import set_seed
-
-    from hypersphere.training.tensorboard import guard_tensorboard
-
-    set_seed(recipe.seed)
+def _prepare(recipe: Recipe, folder: Path, resume: bool, say: Say) -> tuple[Task, Path | None]:
+    """The task, and the checkpoint to continue from."""
+    seed_run(recipe.seed)
     for name in names_in(recipe.objective):
         say(f"Objective: {name}.")
-    if recipe.task == "text":
-        need("sentence_transformers", "text", "a run on text")
-        from hypersphere.training.text import prepare_text as prepare
-    elif recipe.task == "image":
-        from hypersphere.training.images import prepare_images as prepare
-    else:
-        from hypersphere.training.images import prepare_lines as prepare
-    task = prepare(recipe, folder, say)
+    task = create_task(recipe, folder, say)
     task.trainer.say = say
-    guard_tensorboard(task.trainer, folder / "tensorboard", say)
+    guard_tensorboard(task.trainer, folder / TENSORBOARD, say)
     _try_out(task)
     if resume:
-        check_content(folder, task.content)
+        check_data(folder, task.fingerprint)
         check_recipe(folder, _with_sizes(recipe, task))
-    set_seed((recipe.seed + int(os.environ.get("RANK", "0"))) % 2**32)  # every process draws its own views
-    if not resume:
-        return task, None
-    found, said = checkpoints.newest_whole(folder / "checkpoints")
+    seed_process(recipe.seed)
+    return task, _checkpoint(folder / CHECKPOINTS, say) if resume else None
+
+
+def create_task(recipe: Recipe, folder: Path, say: Say) -> Task:
+    """The task of a recipe; the libraries of the others are not imported."""
+    if isinstance(recipe, TextRecipe):
+        need("sentence_transformers", "text", "a run on text")
+        from hypersphere.training.text import TextTask
+
+        return TextTask(recipe, folder, say)
+    if isinstance(recipe, ImageRecipe):
+        from hypersphere.training.images import ImageTask
+
+        return ImageTask(recipe, folder, say)
+    from hypersphere.training.three_lines import ThreeLinesTask
+
+    return ThreeLinesTask(recipe, folder, say)
+
+
+def _checkpoint(folder: Path, say: Say) -> Path | None:
+    """The newest whole checkpoint; later ones are removed."""
+    newest, said = checkpoints.newest_whole(folder)
     for sentence in said:
         say(sentence[:1].upper() + sentence[1:] + ".")
-    step = 0 if found is None else checkpoints.step_of(found)
-    if int(os.environ.get("RANK", "0")) == 0:
-        checkpoints.remove_later(folder / "checkpoints", step)
+    step = 0 if newest is None else checkpoints.step_of(newest)
+    if rank() == 0:
+        checkpoints.remove_later(folder, step)
     say(f"Continuing from step {step}.")
-    return task, found
+    return newest
 
 
-def _with_sizes(recipe: Recipe, task: Any) -> Recipe:
+def _with_sizes(recipe: Recipe, task: Task) -> Recipe:
     """The recipe with the sizes that its objective takes from the run; what else follows from the run is not written
     down, for it would follow from another encoder too."""
     return recipe.model_copy(update={"objective": task.trainer.recipe.objective})
 
 
-def _try_out(task: Any) -> None:
+def _try_out(task: Task) -> None:
     """Head and objective on random embeddings: what does not fit together shows before the run begins."""
     trainer = task.trainer
     trainer.get_train_dataloader()
@@ -154,24 +165,21 @@ def _try_out(task: Any) -> None:
     trainer.loss.train()
 
 
-def _score_as_given(task: Any, recipe: Recipe, say: Callable[[str], None]) -> dict[str, float]:
+def _score_as_given(task: Task, recipe: Recipe, say: Say) -> Scores:
     """What the run has to be better than, on the test set too if the run may look at it."""
-    from hypersphere.training.undisturbed import undisturbed
-
-    if task.given is None or not recipe.evaluation.test:
+    if not recipe.evaluation.test:
         return {}
-    with undisturbed([], recipe.seed):
-        found: dict[str, float] = task.given()
-    say("The model as given: " + ", ".join(f"{name} {value:.2f}" for name, value in found.items()))
-    return found
+    with preserve_state([], recipe.seed):
+        scores = task.given()
+    if scores:
+        say("The model as given: " + ", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+    return scores
 
 
-def _train(trainer: Any, evaluation: Any, checkpoint: Path | None) -> None:
+def _train(trainer: ObjectiveTraining, scoring: ScoreCallback, checkpoint: Path | None) -> None:
     """Trains; a run that was killed after its last step is only loaded, one without steps only scored."""
-    from hypersphere.training.bar import close_bars
-
     if trainer.args.max_steps == 0:
-        evaluation.on_train_begin(trainer.args, trainer.state, trainer.control)
+        scoring.on_train_begin(trainer.args, trainer.state, trainer.control)
         return
     if checkpoint is None or checkpoints.step_of(checkpoint) < trainer.args.max_steps:
         try:
@@ -182,100 +190,9 @@ def _train(trainer: Any, evaluation: Any, checkpoint: Path | None) -> None:
         finally:
             close_bars(trainer)
         return
-    from transformers import TrainerState
-
     trainer.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
     trainer._load_from_checkpoint(str(checkpoint))
-    evaluation.remember(trainer.state.global_step)
-
-
-def _watch(task: Any, recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Any:
-    from hypersphere.training.evaluating import Evaluation
-    from hypersphere.training.watching import watch
-
-    evaluation = Evaluation(task, folder / "best", recipe.evaluation.every, recipe.evaluation.best, say)
-    watch(task, recipe, folder / "metrics.jsonl", say)  # first: evaluating is no part of a step's time
-    task.trainer.add_callback(evaluation)
-    return evaluation
-
-
-def _finish(
-    task: Any,
-    evaluation: Any,
-    given: dict[str, float],
-    folder: Path,
-    seconds: float,
-    say: Callable[[str], None],
-    draw: bool,
-) -> dict[str, Any]:
-    """The best weights, the final scores, the model's folder, and last the file that says the run is over."""
-    recipe = task.trainer.recipe  # with the encoder's own settings filled in
-    from hypersphere.figures.training import save_run
-    from hypersphere.training.card import write_card
-    from hypersphere.training.monitor import read_journal
-    from hypersphere.training.outcome import outcome
-    from hypersphere.training.trainer import save_weights
-
-    best = evaluation.restore_best()
-    task.trainer.encoder.eval()
-    results: dict[str, Any] = {
-        "steps": task.trainer.state.global_step,
-        "best_step": best,
-        "seconds": seconds,
-        "scores": task.final() if task.final and recipe.evaluation.test else {},
-        "given": given,
-        "history": evaluation.scores,
-    }
-    results["outcome"] = outcome(results)
-    with _writing(folder, "model"):
-        task.save(folder / "model")
-    if recipe.evaluation.test:
-        results["scores"] |= measure_after(recipe, folder, say)
-    with _writing(folder, "objective.safetensors"):
-        save_weights(task.trainer.loss, folder / "objective.safetensors")
-    with _writing(folder, "embeddings.safetensors"):
-        _keep_views(task, recipe, folder / "embeddings.safetensors")
-    title = f"{folder.name}: {recipe.create_objective().name} on {Path(recipe.data.source).name}"
-    try:
-        if draw and results["steps"]:
-            save_run(read_journal(folder / "metrics.jsonl"), folder, title=title)
-    except (OSError, ValueError) as error:
-        say(f"The curves could not be drawn ({error}); everything else is there.")
-    with _writing(folder, "model/README.md"):
-        write_card(folder, recipe, results)
-    with _writing(folder, "results.json"):
-        write_whole(folder / "results.json", json.dumps(plain(results), indent=1))
-    return results
-
-
-@contextmanager
-def _writing(folder: Path, name: str) -> Iterator[None]:
-    """A disk that takes no more costs a sentence, not what was trained."""
-    try:
-        yield
-    except Exception as error:  # a full disk is another kind of error in each of the libraries that save
-        words = " ".join(str(error).split())
-        raise UnfinishedError(
-            f"the run is trained, but {folder / name} could not be written ({words}); {prospect(folder)}"
-        ) from error
-
-
-def _keep_views(task: Any, recipe: Recipe, path: Path) -> None:
-    """Both views of held-out instances (of training instances if none are held out), for ``hypersphere diagnose``."""
-    from safetensors.torch import save
-
-    from hypersphere.training.undisturbed import undisturbed
-
-    trainer = task.trainer
-    with undisturbed([trainer.encoder, trainer.loss], recipe.seed):
-        trainer.encoder.train(recipe.task == "text" and recipe.data.views == "dropout")  # dropout makes the views
-        parts = [trainer.embed(trainer.encoder, trainer._prepare_inputs(each)) for each in _instances(task)]
-    views = torch.cat([part[:2] for part in parts], dim=1)
-    write_whole(path, save({"z1": views[0].cpu().contiguous(), "z2": views[1].cpu().contiguous()}))
-
-
-def _instances(task: Any) -> list[dict[str, Any]]:
-    return task.held_out or [task.sample]
+    scoring.remember(trainer.state.global_step)
 
 
 def _quiet(sentence: str) -> None:

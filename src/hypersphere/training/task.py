@@ -1,46 +1,65 @@
-"""A task ready to run, and what all tasks share: held-out rows and the Trainer's arguments."""
+"""A task ready to run: what text, images and three lines share, their rows, and the Trainer's arguments."""
 
 from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, TypeVar
 
 import torch
+from transformers import TrainingArguments
 
 from hypersphere.encoders.heads import Head, projection_head
 from hypersphere.engine.distributed import timeout
 from hypersphere.evaluation.pairs import in_batches
 from hypersphere.training.checkpoints import steps_between
-from hypersphere.training.content import Content
+from hypersphere.training.folder import CHECKPOINTS, DataFingerprint
 from hypersphere.training.loggers import report_to
 from hypersphere.training.monitor import BUDGET, FEWEST
 from hypersphere.training.recipe import Recipe
-from hypersphere.training.trainer import ObjectiveTraining, ViewLoss
+from hypersphere.training.seeding import drawn_order
+from hypersphere.training.trainer import Inputs, ObjectiveTraining, ViewLoss
 
 Scores = dict[str, float]
+Say = Callable[[str], None]
+Arguments = TypeVar("Arguments", bound=TrainingArguments)
 FORWARD = 1 / 3  # of a step's time, to embed a batch: the backward pass takes twice as long
 
 
-@dataclass
-class Task:
-    """What a recipe's task made of its data and encoder."""
+class Task(ABC):
+    """What a recipe makes of its data and encoder; each task is created from a recipe, a run's folder and ``say``."""
 
+    key: ClassVar[str]  # the score that decides which weights are best
     trainer: ObjectiveTraining
     views: int  # of an instance; the third is a hard negative
     width: int  # of the encoder's embedding
-    sample: dict[str, Any]  # a batch of training instances to measure on, always the same
-    held_out: list[dict[str, Any]]  # batches of instances never trained on, to measure on too
-    score: Callable[[], Scores] | None  # on other data, while training
-    final: Callable[[], Scores] | None  # once, at the end
-    key: str  # the score that decides which weights are best
-    save: Callable[[Path], None]  # the encoder, in the form its users open
-    geometry: Callable[[], Scores] | None = None  # of the data that ``score`` has just embedded
-    given: Callable[[], Scores] | None = None  # what ``final`` measures, of the model before the run changes anything
-    content: Content | None = None  # of the data; None: made from the recipe
+    sample: Inputs  # a batch of training instances to measure on, always the same
+    held_out: list[Inputs]  # batches of instances never trained on, to measure on too
+    scored: bool  # whether there is a score on other data while training
+    fingerprint: DataFingerprint | None = None  # None: the data is made from the recipe
+
+    @abstractmethod
+    def score(self) -> Scores:
+        """On other data, while training; called only if the task is scored."""
+
+    @abstractmethod
+    def final(self) -> Scores:
+        """Once, at the end; empty if there is nothing to score on."""
+
+    @abstractmethod
+    def save(self, target: Path) -> None:
+        """Writes the encoder in the form its users open."""
+
+    def geometry(self) -> Scores:
+        """Of the data that ``score`` has just embedded."""
+        return {}
+
+    def given(self) -> Scores:
+        """What ``final`` measures, of the model before the run changes anything; empty if it was never trained."""
+        return {}
 
 
 def held_out_rows(total: int, recipe: Recipe) -> tuple[list[int], list[int]]:
@@ -52,7 +71,7 @@ def held_out_rows(total: int, recipe: Recipe) -> tuple[list[int], list[int]]:
         raise ValueError(
             f"data.held_out is {aside} of {total} rows; what is left is less than one batch of {recipe.batch.size}"
         )
-    order = torch.randperm(total, generator=torch.Generator().manual_seed(recipe.seed)).tolist()
+    order = drawn_order(total, recipe.seed)
     return sorted(order[aside:]), sorted(order[:aside])
 
 
@@ -62,10 +81,10 @@ def sample_rows(rows: list[int], recipe: Recipe) -> list[int]:
     return [rows[place * len(rows) // count] for place in range(count)]
 
 
-def measured_rows(rows: list[int], recipe: Recipe, steps: int, say: Callable[[str], None]) -> list[list[int]]:
+def measured_rows(rows: list[int], recipe: Recipe, steps: int, say: Say) -> list[list[int]]:
     """Held-out rows in batches of the training's size, drawn with the seed: all of them, or as many as monitor.rows
     allows, or, if the monitor is left to itself, as many as can be embedded five times in 5 % of the steps' time."""
-    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(recipe.seed)).tolist()
+    order = drawn_order(len(rows), recipe.seed)
     most = recipe.monitor.rows or len(rows)
     if recipe.monitor.rows is None and not recipe.monitor.every:
         most = recipe.batch.size * max(1, int(BUDGET * steps / (FORWARD * (FEWEST + 1))) - 1)  # 1: training's batch
@@ -84,10 +103,11 @@ def view_loss(recipe: Recipe, width: int) -> ViewLoss:
 
 def create_head(recipe: Recipe, width: int) -> Head:
     """The head of a recipe on embeddings of a width."""
-    return projection_head(recipe.head.kind, width, recipe.head.output, recipe.head.hidden)
+    head = recipe.head
+    return projection_head(head.kind, width, getattr(head, "output", None), getattr(head, "hidden", None))
 
 
-def arguments(recipe: Recipe, folder: Path, rows: int, kind: type[Any], say: Callable[[str], None]) -> Any:
+def arguments(recipe: Recipe, folder: Path, rows: int, kind: type[Arguments], say: Say) -> Arguments:
     """The Trainer's arguments; optimiser, batches and evaluation are ours."""
     chosen, missing = report_to(recipe.loggers)
     for sentence in missing:
@@ -96,7 +116,7 @@ def arguments(recipe: Recipe, folder: Path, rows: int, kind: type[Any], say: Cal
     steps = max(1, round((recipe.epochs or 1) * per_epoch)) if recipe.steps is None else recipe.steps
     schedule = recipe.schedule
     made = kind(
-        output_dir=str(folder / "checkpoints"),
+        output_dir=str(folder / CHECKPOINTS),
         max_steps=steps,
         per_device_train_batch_size=recipe.batch.size,
         learning_rate=recipe.optimizer.lr,

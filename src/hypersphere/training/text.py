@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from torch import Tensor, nn
 
-from hypersphere.data.sts import load_sts_benchmark
+from hypersphere.data.sts import ScoredPairs, load_sts_benchmark
 from hypersphere.data.text import Corpus, read_corpus
 from hypersphere.documents import locate
 from hypersphere.encoders.checkpoint import default_prompt
-from hypersphere.encoders.text import SentenceEncoder, skipped_tokens
+from hypersphere.encoders.text import SentenceEncoder, create_text_encoder, describe, has_own_modules, skipped_tokens
+from hypersphere.evaluation.embeddings import default_cache, embed
 from hypersphere.evaluation.pairs import Remembered, pair_geometry
+from hypersphere.evaluation.sentence_model import open_model
 from hypersphere.evaluation.sts import score_pairs
-from hypersphere.training.content import content_of_texts
-from hypersphere.training.given import open_encoder, score_as_given
-from hypersphere.training.recipe import Recipe
-from hypersphere.training.task import Scores, Task, arguments, held_out_rows, measured_rows, sample_rows, view_loss
-from hypersphere.training.trainer import ObjectiveTraining
-from hypersphere.training.undisturbed import undisturbed
+from hypersphere.training.folder import fingerprint_texts
+from hypersphere.training.recipe import TextRecipe
+from hypersphere.training.sections import NoHead, SentenceHead
+from hypersphere.training.seeding import preserve_state
+from hypersphere.training.task import (
+    Say,
+    Scores,
+    Task,
+    arguments,
+    held_out_rows,
+    measured_rows,
+    sample_rows,
+    view_loss,
+)
+from hypersphere.training.trainer import Inputs, ObjectiveTraining
 
+PLAIN_POOLING, PLAIN_LENGTH = "cls", 32  # SimCSE's, for a transformer that has neither
 FEWEST, PARTS = 32, 8  # rows of a chunk at least, chunks of a batch at most: products stay large, lengths alike
 
 
 class TextTrainer(ObjectiveTraining, SentenceTransformerTrainer):  # type: ignore[misc]
     """sentence-transformers' trainer with our loss, batches and checkpoints."""
 
-    def embed(self, model: nn.Module, inputs: dict[str, Any]) -> Tensor:
+    def embed(self, model: nn.Module, inputs: Inputs) -> Tensor:
         embedded: Tensor = model({"chunks": inputs["chunks"], "place": inputs["place"]})["sentence_embedding"]
         return embedded.view(-1, len(inputs["rows"]), embedded.shape[1])
 
@@ -65,7 +78,7 @@ class Chunks:
         self.prompt = prompt
         self.extra = {} if skipped is None else {"prompt_length": skipped}
 
-    def __call__(self, instances: list[dict[str, Any]]) -> dict[str, Any]:
+    def __call__(self, instances: list[dict[str, Any]]) -> Inputs:
         columns = list(zip(*(instance["texts"] for instance in instances), strict=True))
         texts = [self.prompt + text for column in (columns * 2 if self.twice else columns) for text in column]
         tokens = self.tokenizer(texts, truncation=True, max_length=self.max_length)
@@ -80,60 +93,92 @@ class Chunks:
         return {"chunks": chunks, "place": place, "rows": torch.tensor([instance["row"] for instance in instances])}
 
 
-def prepare_text(recipe: Recipe, folder: Path, say: Callable[[str], None]) -> Task:
-    """Everything a run on text needs."""
-    corpus = read_corpus(recipe.data.source, recipe.data.views, columns=recipe.data.columns, rows=recipe.data.rows)
-    kept, aside = held_out_rows(len(corpus), recipe)
-    as_written = recipe
-    encoder, recipe = open_encoder(as_written, say)
-    encoder.cached = recipe.batch.cache
-    prompt = default_prompt(encoder) or ""
-    _check_room(encoder, recipe, prompt)
-    width = int(encoder.get_embedding_dimension() or 0)
-    if prompt:
-        say(f"Prompt: {prompt!r} stands before every text, as the encoder has it.")
-    say(f"Head: {_head_in_words(recipe)}.")
-    say(f"Data: {corpus.name}, {len(kept)} instances, views by {recipe.data.views}"
-        + (f", {corpus.empty} empty lines left out" if corpus.empty else "") + ".")  # fmt: skip
-    if recipe.evaluation.sts is None:
-        say("Without evaluation.sts the run cannot tell whether it makes the model better or worse.")
-    views = 3 if recipe.data.views == "triples" else 2
-    chunk = recipe.batch.chunk or max(FEWEST, views * recipe.batch.size // PARTS)
-    collate = Chunks(
-        encoder.tokenizer, recipe.encoder.max_length, chunk, twice=recipe.data.views == "dropout", prompt=prompt,
-        skipped=skipped_tokens(encoder, prompt),
-    )  # fmt: skip
-    training = Rows(corpus, kept)
-    trainer = TextTrainer(
-        model=encoder,
-        args=arguments(recipe, folder, len(training), SentenceTransformerTrainingArguments, say),
-        train_dataset=training,
-        loss=view_loss(recipe, 0 if recipe.head.keep else width),
-        data_collator=collate,  # type: ignore[arg-type]
-    )
-    trainer.recipe = recipe
-    if recipe.data.views == "dropout":
-        _refuse_equal_views(trainer, collate([training[row] for row in range(min(4, len(training)))]))
-    score, geometry, final, given = _scores(as_written, encoder)
-    return Task(
-        trainer=trainer,
-        views=views,
-        width=width,
-        sample=collate([corpus[row] for row in sample_rows(kept, recipe)]),
-        held_out=[
-            collate([corpus[row] for row in rows]) for rows in measured_rows(aside, recipe, trainer.args.max_steps, say)
-        ],
-        score=score,
-        geometry=geometry,
-        final=final,
-        given=given,
-        key="stsb_dev",
-        save=lambda target: _save(encoder, target),
-        content=content_of_texts(corpus.columns),
-    )
+class TextTask(Task):
+    """Sentences: SimCSE's protocol, STS-B as the score."""
+
+    key = "stsb_dev"
+
+    def __init__(self, recipe: TextRecipe, folder: Path, say: Say) -> None:
+        corpus = read_corpus(recipe.data.source, recipe.data.views, columns=recipe.data.columns, rows=recipe.data.rows)
+        kept, aside = held_out_rows(len(corpus), recipe)
+        self._as_written = recipe
+        encoder, recipe = open_encoder(recipe, say)
+        encoder.cached = recipe.batch.cache
+        prompt = default_prompt(encoder) or ""
+        _check_room(encoder, recipe, prompt)
+        self.encoder = encoder
+        self.width = int(encoder.get_embedding_dimension() or 0)
+        if prompt:
+            say(f"Prompt: {prompt!r} stands before every text, as the encoder has it.")
+        say(f"Head: {_head_in_words(recipe)}.")
+        say(f"Data: {corpus.name}, {len(kept)} instances, views by {recipe.data.views}"
+            + (f", {corpus.empty} empty lines left out" if corpus.empty else "") + ".")  # fmt: skip
+        if not recipe.scored:
+            say("Without evaluation.sts the run cannot tell whether it makes the model better or worse.")
+        self.views = 3 if recipe.data.views == "triples" else 2
+        chunk = recipe.batch.chunk or max(FEWEST, self.views * recipe.batch.size // PARTS)
+        collate = Chunks(
+            encoder.tokenizer, recipe.encoder.max_length, chunk, twice=recipe.data.views == "dropout", prompt=prompt,
+            skipped=skipped_tokens(encoder, prompt),
+        )  # fmt: skip
+        training = Rows(corpus, kept)
+        trainer = TextTrainer(
+            model=encoder,
+            args=arguments(recipe, folder, len(training), SentenceTransformerTrainingArguments, say),
+            train_dataset=training,
+            loss=view_loss(recipe, 0 if recipe.keeps_head else self.width),
+            data_collator=collate,  # type: ignore[arg-type]
+        )
+        trainer.recipe = recipe
+        self.trainer = trainer
+        if recipe.data.views == "dropout":
+            _refuse_equal_views(trainer, collate([training[row] for row in range(min(4, len(training)))]))
+        self.sample = collate([corpus[row] for row in sample_rows(kept, recipe)])
+        batches = measured_rows(aside, recipe, trainer.args.max_steps, say)
+        self.held_out = [collate([corpus[row] for row in rows]) for rows in batches]
+        self.fingerprint = fingerprint_texts(corpus.columns)
+        self._parts = _scored_parts(recipe.evaluation.sts)
+        self._embedded = Remembered(self._encode)
+        self.scored = recipe.scored
+
+    def score(self) -> Scores:
+        """STS-B's development set; Spearman × 100 of cosines."""
+        self._embedded.forget()  # the weights have changed
+        return {"stsb_dev": 100 * score_pairs(self._embedded, self._parts["stsb_dev"])}
+
+    def geometry(self) -> Scores:
+        return pair_geometry(self._embedded, self._parts["stsb_dev"], self._as_written.batch.size)
+
+    def final(self) -> Scores:
+        if not self.scored:
+            return {}
+        test = self._parts.get("stsb_test")
+        return self.score() | ({} if test is None else {"stsb_test": 100 * score_pairs(self._encode, test)})
+
+    def given(self) -> Scores:
+        if not self.scored:
+            return {}
+        return dict(zip(self._parts, score_as_given(self._as_written, list(self._parts.values())), strict=True))
+
+    def save(self, target: Path) -> None:
+        self.encoder.save_pretrained(str(target), create_model_card=False)
+
+    def _encode(self, sentences: list[str]) -> np.ndarray:
+        embedded: np.ndarray = self.encoder.encode(
+            sentences, batch_size=128, convert_to_numpy=True, show_progress_bar=False
+        )
+        return embedded
 
 
-def _check_room(encoder: SentenceEncoder, recipe: Recipe, prompt: str) -> None:
+def _scored_parts(where: str | None) -> dict[str, ScoredPairs]:
+    """STS-B's development and test set; a file of one's own has no other part."""
+    if where is None:
+        return {}
+    parts = {"stsb_dev": load_sts_benchmark(where, "dev")}
+    return parts if locate(where).is_file() else parts | {"stsb_test": load_sts_benchmark(where, "test")}
+
+
+def _check_room(encoder: SentenceEncoder, recipe: TextRecipe, prompt: str) -> None:
     """Refuses a length at which every text is the same."""
     taken, most = len(encoder.tokenizer(prompt)["input_ids"]), recipe.encoder.max_length
     if most is not None and most <= taken:
@@ -141,10 +186,10 @@ def _check_room(encoder: SentenceEncoder, recipe: Recipe, prompt: str) -> None:
         raise ValueError(f"encoder.max_length is {most}: {what} take {taken}, which leaves no room for a text")
 
 
-def _refuse_equal_views(trainer: TextTrainer, batch: dict[str, Any]) -> None:
+def _refuse_equal_views(trainer: TextTrainer, batch: Inputs) -> None:
     """Dropout makes the two views of a sentence; some encoders have none, and would learn nothing from equal ones."""
     recipe, encoder = trainer.recipe, trainer.encoder
-    with undisturbed([encoder], recipe.seed):
+    with preserve_state([encoder], recipe.seed):
         encoder.train()
         inputs = trainer._prepare_inputs(batch)
         first, second = (trainer.embed(encoder, inputs) for _ in range(2))
@@ -168,45 +213,71 @@ class Rows(torch.utils.data.Dataset[dict[str, Any]]):
         return self.corpus[self.rows[place]]
 
 
-def _scores(recipe: Recipe, encoder: SentenceEncoder) -> tuple[Any, Any, Any, Any]:
-    """STS-B: dev while training, its geometry, test at the end, both of the model as given; Spearman × 100 of
-    cosines."""
-    if recipe.evaluation.sts is None:
-        return None, None, None, None
-    where = recipe.evaluation.sts
-    dev = load_sts_benchmark(where, "dev")
-    own = locate(where).is_file()  # a file of one's own has no other part
-    test = None if own else load_sts_benchmark(where, "test")
-
-    def encode(sentences: list[str]) -> Any:
-        return encoder.encode(sentences, batch_size=128, convert_to_numpy=True, show_progress_bar=False)
-
-    embedded = Remembered(encode)
-
-    def score() -> Scores:
-        embedded.forget()  # the weights have changed
-        return {"stsb_dev": 100 * score_pairs(embedded, dev)}
-
-    def geometry() -> Scores:
-        return pair_geometry(embedded, dev, recipe.batch.size)
-
-    def final() -> Scores:
-        return score() if test is None else score() | {"stsb_test": 100 * score_pairs(encode, test)}
-
-    def given() -> Scores:
-        parts = {"stsb_dev": dev} if test is None else {"stsb_dev": dev, "stsb_test": test}
-        return dict(zip(parts, score_as_given(recipe, list(parts.values())), strict=True))
-
-    return score, geometry, final, given
-
-
-def _save(encoder: SentenceEncoder, target: Path) -> None:
-    encoder.save_pretrained(str(target), create_model_card=False)
-
-
-def _head_in_words(recipe: Recipe) -> str:
+def _head_in_words(recipe: TextRecipe) -> str:
     if recipe.head.kind == "none":
         return "none; the objective sees the pooled embedding itself"
-    if recipe.head.keep:
+    if recipe.keeps_head:
         return f"{recipe.head.kind}, kept: it belongs to the saved model"
     return f"{recipe.head.kind}, used in training only; the saved model and every evaluation go without it"
+
+
+# --- the encoder a run is given: what it has of its own is kept, what it lacks is SimCSE's, the rest is set
+
+
+def open_encoder(recipe: TextRecipe, say: Say) -> tuple[SentenceEncoder, TextRecipe]:
+    """The encoder to train, and the recipe with its length and head filled in where they follow from the encoder.
+
+    A sentence-transformers model keeps every module, its prompts and its length, unless the recipe gives a pooling
+    (which replaces the modules after the transformer), a length or a head. A plain transformer has nothing to keep.
+    """
+    own, wanted, head = has_own_modules(recipe.encoder.name), recipe.encoder, recipe.head
+    if isinstance(head, SentenceHead) and head.kind == "simcse":
+        if own and head.keep:
+            raise ValueError(
+                "head.keep: a SentenceTransformer gets no simcse head, since it keeps its own modules "
+                "(head.kind=linear-tanh adds one)"
+            )
+        head = NoHead() if own else head.model_copy(update={"kind": "linear-tanh"})
+    encoder = create_text_encoder(
+        wanted.name,
+        pooling=wanted.pooling or (None if own else PLAIN_POOLING),
+        max_length=wanted.max_length or (None if own else PLAIN_LENGTH),
+        dropout=wanted.dropout,
+        head=recipe.keeps_head,
+    )
+    say(f"Encoder: {_kept_and_set(recipe, own)}{describe(encoder)}.")
+    resolved = {"encoder": wanted.model_copy(update={"max_length": encoder.max_seq_length}), "head": head}
+    return encoder, recipe.model_copy(update=resolved)
+
+
+def _kept_and_set(recipe: TextRecipe, own: bool) -> str:
+    """What the run does to the modules between the tokens and the embedding."""
+    if not own:
+        return "a plain transformer, which has no pooling of its own; set: "
+    keys = {
+        "encoder.pooling": recipe.encoder.pooling, "encoder.max_length": recipe.encoder.max_length,
+        "head.keep": recipe.keeps_head,
+    }  # fmt: skip
+    given = [key for key, value in keys.items() if value]
+    if not given:
+        return "a SentenceTransformer, kept as it is: "
+    about = open_model(recipe.encoder.name).about()
+    before = f"pooling {about.pooling}, at most {about.max_length} tokens"
+    return f"a SentenceTransformer, changed by {' and '.join(given)} (as given: {before}); now: "
+
+
+def score_as_given(recipe: TextRecipe, parts: Sequence[ScoredPairs]) -> list[float]:
+    """STS of the model in ``recipe.encoder.name`` before any change, Spearman × 100 of each part.
+
+    A plain transformer is measured as the run begins with it. The embeddings are kept in the evaluation's cache, so
+    that the next run that starts from the same model has them at once.
+    """
+    own, wanted = has_own_modules(recipe.encoder.name), recipe.encoder
+    pooling, length = (None, None) if own else (wanted.pooling or PLAIN_POOLING, wanted.max_length or PLAIN_LENGTH)
+    model = open_model(wanted.name, pooling, length)
+    texts = [text for part in parts for side in (part.first, part.second) for text in side]
+    try:
+        store, _ = embed(model, texts, default_cache())
+    except OSError:  # a cache that cannot be written costs time, not the run
+        store, _ = embed(model, texts, None)
+    return [100 * score_pairs(store.rows, part) for part in parts]

@@ -7,6 +7,7 @@ The encoder is the Trainer's model; head and objective are ``self.loss``, traine
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,7 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader, Dataset, Sampler
 from transformers import Trainer
 
 from hypersphere.engine import Statistics
@@ -24,11 +26,11 @@ from hypersphere.geometry.unit import NotFiniteRowsError
 from hypersphere.objectives.base import Objective
 from hypersphere.report import write_whole
 from hypersphere.training import checkpoints
-from hypersphere.training.batches import Batches, Loader
-from hypersphere.training.lars import LARS
+from hypersphere.training.folder import OBJECTIVE
 from hypersphere.training.recipe import Recipe
+from hypersphere.training.sections import AdamW
 
-HEAD_FILE = "objective.safetensors"
+Inputs = dict[str, Any]  # a batch as the collator gives it: tensors by name, and for text its chunks
 
 
 class NotFiniteError(ArithmeticError):
@@ -72,8 +74,8 @@ class ObjectiveTraining(_Base):
     """Mixed into a Trainer: ``embed`` is what a task defines."""
 
     recipe: Recipe
-    loss: Any  # a ViewLoss
-    say: Any = staticmethod(print)
+    loss: ViewLoss
+    say: Callable[[str], None] = staticmethod(print)
 
     @property
     def encoder(self) -> nn.Module:
@@ -81,12 +83,12 @@ class ObjectiveTraining(_Base):
         assert self.model is not None
         return self.model
 
-    def embed(self, model: nn.Module, inputs: dict[str, Any]) -> Tensor:
+    def embed(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """Embeddings of the views of a batch, (V, N, D)."""
         raise NotImplementedError
 
     def compute_loss(
-        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+        self, model: nn.Module, inputs: Inputs, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         views = self.embed(model, inputs)
         self._rows = inputs["rows"]
@@ -98,7 +100,7 @@ class ObjectiveTraining(_Base):
             self._stop(views, inputs)
         return (value, {}) if return_outputs else value
 
-    def _stop(self, views: Tensor, inputs: dict[str, Any]) -> NoReturn:
+    def _stop(self, views: Tensor, inputs: Inputs) -> NoReturn:
         bad = (~torch.isfinite(views).all(dim=2)).any(dim=0)
         rows = inputs["rows"]
         which = rows[bad] if bool(bad.any()) else rows
@@ -113,7 +115,7 @@ class ObjectiveTraining(_Base):
             f"the loss is not finite at step {self.state.global_step + 1}; rows of the batch: {_listed(which)}; {terms}"
         )
 
-    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+    def training_step(self, model: nn.Module, inputs: Inputs, num_items_in_batch: Any = None) -> Tensor:
         if self.args.world_size > 1 and not isinstance(model, DistributedDataParallel):
             raise RuntimeError("several processes share this run, but nothing averages their encoders' gradients")
         self.loss.train()
@@ -148,7 +150,7 @@ class ObjectiveTraining(_Base):
                 {"params": [p for p in named if p.ndim > 1], "weight_decay": wanted.weight_decay},
                 {"params": [p for p in named if p.ndim <= 1], "weight_decay": 0.0},  # biases, norms, temperature
             ]
-            if wanted.name == "adamw":
+            if isinstance(wanted, AdamW):
                 self.optimizer = torch.optim.AdamW(groups, lr=wanted.lr, fused=True)
             elif wanted.name == "sgd":
                 self.optimizer = torch.optim.SGD(groups, lr=wanted.lr, momentum=wanted.momentum)
@@ -171,7 +173,7 @@ class ObjectiveTraining(_Base):
         try:
             super()._save_checkpoint(model, trial)
             if self.args.should_save:
-                save_weights(self.loss, folder / HEAD_FILE)
+                save_weights(self.loss, folder / OBJECTIVE)
             if dist.is_available() and dist.is_initialized():
                 dist.barrier()  # every process has written its random state
             if self.args.should_save:
@@ -186,7 +188,83 @@ class ObjectiveTraining(_Base):
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, *args: Any, **kwargs: Any) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, *args, **kwargs)
-        self.loss.load_state_dict(load_file(Path(resume_from_checkpoint) / HEAD_FILE))
+        self.loss.load_state_dict(load_file(Path(resume_from_checkpoint) / OBJECTIVE))
+
+
+class Batches(Sampler[list[int]]):
+    """Rows of every batch of an epoch; each process takes its consecutive share of each of them.
+
+    However many processes there are, the batches are the same. An incomplete last batch is left out: its loss would
+    have fewer negatives and its gradient another size.
+    """
+
+    def __init__(self, rows: int, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
+        if rows < size:
+            raise ValueError(f"there are {rows} rows to train on, fewer than one batch of {size}; lower batch.size")
+        if size < 2 * world:
+            raise ValueError(f"a batch of {size} leaves {world} processes less than two instances each")
+        self.rows, self.size, self.seed, self.rank, self.world = rows, size, seed, rank, world
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.rows // self.size
+
+    def __iter__(self) -> Iterator[list[int]]:
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        order = torch.randperm(self.rows, generator=generator)
+        for start in range(0, len(self) * self.size, self.size):
+            share = torch.tensor_split(order[start : start + self.size], self.world)[self.rank]
+            yield share.tolist()
+
+
+class Loader(DataLoader[Any]):
+    """A DataLoader over ``Batches`` that leaves torch's own random generator alone."""
+
+    def __init__(self, data: Dataset[Any], batches: Batches, collate: Callable[[list[Any]], Any]) -> None:
+        super().__init__(data, batch_sampler=batches, collate_fn=collate, generator=torch.Generator())
+        self.batches = batches
+
+    def set_epoch(self, epoch: int) -> None:
+        self.batches.set_epoch(epoch)
+
+
+class LARS(Optimizer):
+    """v ← μ v + η ρ (g + β w),  w ← w - lr v,  with ρ = ‖w‖ / ‖g + β w‖ for every matrix or kernel.
+
+    Vectors (biases, normalisation) take a plain step, without decay or adaptation, as SimCLR has it.
+    trust: η. The adapted gradient has norm η ‖w‖.
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float, momentum: float = 0.9, weight_decay: float = 0.0, trust: float = 1e-3
+    ) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        value = None
+        if closure is not None:
+            with torch.enable_grad():
+                value = closure()
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is None:
+                    continue
+                change = weight.grad
+                if weight.ndim > 1:
+                    change = change.add(weight, alpha=group["weight_decay"])
+                    size, length = weight.norm(), change.norm()
+                    adapted = torch.where((size > 0) & (length > 0), group["trust"] * size / length, 1.0)
+                    change = change * adapted
+                state = self.state[weight]
+                if "velocity" not in state:
+                    state["velocity"] = torch.zeros_like(weight)
+                state["velocity"].mul_(group["momentum"]).add_(change)
+                weight.add_(state["velocity"], alpha=-group["lr"])
+        return value
 
 
 def save_weights(module: nn.Module, path: Path) -> None:

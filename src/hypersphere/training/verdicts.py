@@ -8,27 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-Record = dict[str, Any]
+from hypersphere.diagnostics.thresholds import (
+    COLLAPSED_FALL,
+    COLLAPSED_SHARE,
+    FEWEST_DIMENSIONS,
+    FUSED_COSINE,
+    FUSED_FALL,
+    FUSED_RANK,
+    LOW_PARTICIPATION,
+)
+from hypersphere.training.journal import Record
 
 
 @dataclass(frozen=True)
 class Thresholds:
     """Where a number becomes a verdict, and why there.
 
-    fused_cosine: mean |cos| of positives and of negatives. All rows ±z* give 1; sentences of a DistilBERT never trained
-        on pairs lie at 0.98 and 0.91 without harm, with an effective rank of 89.
-    fused_rank: RankMe of a rank-1 batch is 1; what noise float32 and batch norm leave adds less than this.
-    fused_fall: RankMe counts the last bit of noise, so a batch on its way to one point is told by its fall from the
-        highest rank the run has had.
-    collapsed_participation, collapsed_share: directions that carry the variance, and effective rank as a share of the
-        min(rows, D) it could reach; either tells. On the digits, 32 and 128 dimensions, eleven objectives that learn
-        keep 3.0 or more and 0.10 or more; vicreg without its covariance, barlow without its off-diagonal, kcl with too
-        little energy and ntxent at τ = 5 end at 1.1 to 3.6 and at 0.04 to 0.06 of 128.
-    collapsed_fall: an encoder may start that low (few features, outlier dimensions); a collapse has fallen to this
-        share of the highest the run has had.
-    fewest_dimensions: with fewer dimensions a low rank is no news.
+    fused_*, collapsed_*, fewest_dimensions: see hypersphere.diagnostics.thresholds, which ``diagnose`` reads too.
     dissipated: share of anchors with gradient under which a batch teaches next to nothing.
     small_gap: cosine between positive and hardest negative, median over anchors. Nie's MPT is too early with m = 0.10
         (Fig. 3c) and best from 0.20 to 0.35, as Li's gates are (0.27 to 0.37); InfoNCE's edge τ log n is 0.21 to 0.24.
@@ -45,13 +42,13 @@ class Thresholds:
         more.
     """
 
-    fused_cosine: float = 0.95
-    fused_rank: float = 1.5
-    fused_fall: float = 1 / 3
-    collapsed_participation: float = 2.5
-    collapsed_share: float = 0.06
-    collapsed_fall: float = 0.5
-    fewest_dimensions: int = 8
+    fused_cosine: float = FUSED_COSINE
+    fused_rank: float = FUSED_RANK
+    fused_fall: float = FUSED_FALL
+    collapsed_participation: float = LOW_PARTICIPATION.value
+    collapsed_share: float = COLLAPSED_SHARE
+    collapsed_fall: float = COLLAPSED_FALL
+    fewest_dimensions: int = FEWEST_DIMENSIONS
     dissipated: float = 0.05
     small_gap: float = 0.15
     never: float = 0.9

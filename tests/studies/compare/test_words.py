@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from hypersphere.documents import json_safe
 from hypersphere.studies.compare.cells import Plan
 from hypersphere.studies.compare.choice import choose
 from hypersphere.studies.compare.files import as_latex, as_markdown, as_tree
@@ -12,7 +13,6 @@ from hypersphere.studies.compare.queue import Attempt
 from hypersphere.studies.compare.results import collect
 from hypersphere.studies.compare.study import read_study
 from hypersphere.studies.compare.words import floor_in_words, verdict
-from hypersphere.training.plain import plain
 
 OFFSETS = [0.3, -0.8, 0.5, -0.1, 0.9, -0.6, 0.2, -0.4, 0.7, 0.1]
 
@@ -80,7 +80,7 @@ def test_an_objective_that_failed_is_a_row_with_its_reason():
 def test_the_tables_are_whole_and_the_tree_is_json():
     found = comparison()
     assert as_latex(found).count(r"\\") == 1 + 4
-    tree = json.loads(json.dumps(plain(as_tree(found)), allow_nan=False))
+    tree = json.loads(json.dumps(json_safe(as_tree(found)), allow_nan=False))
     assert [row["name"] for row in tree["rows"]] == [row.name for row in found.ranking]
     assert tree["differences"][0]["improvement"] == 1.0 and tree["groups"][0] == ["dhel"]
 

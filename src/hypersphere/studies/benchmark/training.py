@@ -122,8 +122,8 @@ class Clock(TrainerCallback):
 
 def ours(job: dict[str, Any], folder: Path) -> Any:
     """Our trainer without monitor and evaluation: what a step costs."""
-    from hypersphere.training.reading import parse_recipe
-    from hypersphere.training.text import prepare_text
+    from hypersphere.training.load import parse_recipe
+    from hypersphere.training.run import create_task
 
     recipe = parse_recipe(
         {
@@ -138,7 +138,7 @@ def ours(job: dict[str, Any], folder: Path) -> Any:
             "output": str(folder),
         }
     )
-    return prepare_text(recipe, folder, lambda sentence: None).trainer
+    return create_task(recipe, folder, lambda sentence: None).trainer
 
 
 def theirs(job: dict[str, Any], folder: Path) -> Any:

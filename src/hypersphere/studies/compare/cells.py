@@ -15,8 +15,7 @@ from hypersphere.objectives.settings import Range
 from hypersphere.studies.compare.scores import metric_of
 from hypersphere.studies.compare.space import Choice, read_key, space_of, stages_of, with_settings
 from hypersphere.studies.compare.study import Study, digest, label_of
-from hypersphere.training.folder import resolved
-from hypersphere.training.reading import read_recipe
+from hypersphere.training.load import read_recipe
 from hypersphere.training.recipe import Recipe
 
 Stage = Literal["untrained", "tuning", "test", "grid"]
@@ -209,7 +208,7 @@ def _of_its_kind(default: Any, values: list[float]) -> list[float]:
 def cell_id(recipe: Recipe, source: str = "") -> str:
     """The hash of everything that decides what a run gives; ``source``: of an objective that is in no file."""
     tree = recipe.model_dump(exclude_defaults=True, exclude={"output", "about", "loggers"})  # a new key changes no id
-    tree["objective"] = _as_recorded(resolved(recipe)["objective"])
+    tree["objective"] = _as_recorded(recipe.resolved()["objective"])
     tree["files"] = [*sorted(fingerprints(recipe.objective).values()), source]  # of an objective of one's own
     if recipe.steps == 0:
         del tree["objective"], tree["files"]  # an encoder as it was given is the same for all of them

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.objectives.base import Objective
-from hypersphere.training.effects import reads_labels
+from hypersphere.training.objective import reads_labels
 
 ROWS, DIMENSION, CLASSES = 32, 8, 4
 

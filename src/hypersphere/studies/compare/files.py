@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hypersphere.documents import json_safe
 from hypersphere.report import markdown_table, write_whole
 from hypersphere.studies.compare.cells import UNTRAINED, shown
 from hypersphere.studies.compare.results import Comparison, Row, Run
 from hypersphere.studies.compare.words import spread, verdict
-from hypersphere.training.plain import plain
 
 COLUMNS = ["contestant", "stage", "trial", "seed", "state", "reason", "validation", "test", "seconds", "memory", "cell"]
 VERSION = 1  # of results.json
@@ -40,7 +40,7 @@ def write_files(comparison: Comparison, folder: Path) -> Path:
     figure = ranking_figure(comparison)
     if figure is not None:
         write_whole(folder / "ranking.png", lambda place: figure.savefig(place, format="png", dpi=150))
-    write_whole(folder / "results.json", json.dumps(plain(as_tree(comparison)), indent=1))
+    write_whole(folder / "results.json", json.dumps(json_safe(as_tree(comparison)), indent=1))
     write_whole(folder / "results.csv", as_csv(comparison))
     write_whole(folder / "table.md", as_markdown(comparison))
     write_whole(folder / "table.tex", as_latex(comparison))

@@ -27,11 +27,10 @@ from hypersphere.training.recipe import Recipe
 PRELOADED = {
     "image": [
         "hypersphere.training.images",
-        "hypersphere.training.watching",
         "kornia.augmentation",
         "sklearn.datasets",
     ],
-    "text": ["hypersphere.training.text", "hypersphere.training.watching", "hypersphere.evaluation.sentences"],
+    "text": ["hypersphere.training.text", "hypersphere.evaluation.sentences"],
 }
 KILLED = 9
 _context: Any = None
@@ -203,7 +202,7 @@ def _train(text: str, folder: Path, threads: int, objective: bytes | None) -> No
         name, cls = pickle.loads(objective)  # comes from the process that started this one, not from a file
         register(name)(cls)
     torch.set_num_threads(threads)
-    from hypersphere.training.reading import parse_recipe
+    from hypersphere.training.load import parse_recipe
     from hypersphere.training.run import train
 
     recipe = parse_recipe({**json.loads(text), "output": str(folder)}, spared=lambda key: True)

@@ -16,7 +16,7 @@ from hypersphere.studies.compare.scores import test_score, validation_score
 from hypersphere.studies.compare.space import Choice, read_key
 from hypersphere.studies.compare.statistics import Difference, Scores, Summary
 from hypersphere.studies.compare.study import label_of
-from hypersphere.training.reading import write_recipe
+from hypersphere.training.load import write_recipe
 from hypersphere.training.recipe import Recipe
 
 AT_BOUND = 0.1  # a chosen value in the outer tenth of its range is said to lie at its bound

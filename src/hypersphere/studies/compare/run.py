@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hypersphere.documents import expand, read_json
+from hypersphere.documents import expand, json_safe, read_json
 from hypersphere.objectives import Objective, register
 from hypersphere.objectives.registry import is_registered, objective_class
 from hypersphere.report import write_whole
@@ -22,7 +22,6 @@ from hypersphere.studies.compare.results import Comparison, collect
 from hypersphere.studies.compare.scores import test_score, validation_score
 from hypersphere.studies.compare.study import Study, digest, parse_study, read_study
 from hypersphere.studies.compare.worker import Progress, Worker, cores
-from hypersphere.training.plain import plain
 
 STUDY_FILE = "study.json"
 
@@ -93,7 +92,7 @@ def compare(
 
 def definition_of(study: Study) -> dict[str, Any]:
     """What must stay the same while a study goes on, as JSON gives it back."""
-    definition: dict[str, Any] = json.loads(json.dumps(plain(study.fingerprint())))
+    definition: dict[str, Any] = json.loads(json.dumps(json_safe(study.fingerprint())))
     return definition
 
 

@@ -13,11 +13,9 @@ TEST_SCORE = {"stsb_dev": "stsb_test"}  # a score whose name on the test set is 
 
 def metric_of(recipe: Recipe, wanted: str = "") -> str:
     """The score that a recipe's task has; one sentence if it has none, or not the one that is wanted."""
-    known = {"text": ("stsb_dev", recipe.evaluation.sts is not None, "evaluation.sts=FOLDER"),
-             "image": ("knn", recipe.data.held_out > 0 and recipe.evaluation.knn, "data.held_out and labels"),
-             "three-lines": ("knn", recipe.data.held_out > 0, "data.held_out")}  # fmt: skip
-    name, there, need = known[recipe.task]
-    if not there:
+    name, need = {"text": ("stsb_dev", "evaluation.sts=FOLDER"), "image": ("knn", "data.held_out and labels"),
+                  "three-lines": ("knn", "data.held_out")}[recipe.task]  # fmt: skip
+    if not recipe.scored:
         raise ValueError(f"a comparison chooses settings on validation data: this recipe needs {need}")
     if wanted and wanted != name:
         raise ValueError(f"the task {recipe.task} has no metric {wanted}; it has {name}")

@@ -16,8 +16,9 @@ from hypersphere.documents import expand, read_yaml
 from hypersphere.messages import quoted
 from hypersphere.names import did_you_mean
 from hypersphere.objectives import files
-from hypersphere.training.reading import read_recipe, shipped
-from hypersphere.training.recipe import Count, Part, Recipe, Whole
+from hypersphere.training.load import read_recipe, shipped
+from hypersphere.training.recipe import Recipe
+from hypersphere.training.sections import Count, Part, Whole
 
 MOST_RUNS = 50_000
 PER_CONTESTANT = ("seed", "output", "objective")  # keys that a study sets itself

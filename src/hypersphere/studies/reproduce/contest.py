@@ -187,7 +187,7 @@ def read_about(record: Path) -> dict[str, Any]:
 
 def write_record(path: Path, contest: Contest, scale: Scale, comparison: Comparison, about: Mapping[str, Any]) -> None:
     """The runs of a contest, one a line; those that have not ended are left out."""
-    from hypersphere.training.plain import plain
+    from hypersphere.documents import json_safe
 
     runs = [
         asdict(run) for row in comparison.rows for run in (*row.tuning, *row.runs) if run.state in ("done", "failed")
@@ -195,9 +195,9 @@ def write_record(path: Path, contest: Contest, scale: Scale, comparison: Compari
     unique = list({run["cell"]: run for run in runs}.values())
     head = {"contest": contest.name, "title": contest.title, "scale": scale, "complete": comparison.complete,
             "about": dict(about)}  # fmt: skip
-    lines = ",\n".join(json.dumps(plain(run), separators=(",", ":")) for run in unique)
+    lines = ",\n".join(json.dumps(json_safe(run), separators=(",", ":")) for run in unique)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, f'{json.dumps(plain(head), indent=1)[:-2]},\n "runs": [\n{lines}\n]}}\n')
+    write_whole(path, f'{json.dumps(json_safe(head), indent=1)[:-2]},\n "runs": [\n{lines}\n]}}\n')
 
 
 def provenance() -> dict[str, Any]:

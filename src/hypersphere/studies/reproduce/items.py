@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from hypersphere.documents import json_safe
 from hypersphere.report import write_whole
 from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, check, cite, paper_of
 from hypersphere.studies.reproduce.contest import Held, Scale, hold, provenance
-from hypersphere.training.plain import plain
 
 MOST_ROWS = 2000  # of a table in results.json; a larger one, such as a map, is in its CSV file alone
 Rows = Sequence[Mapping[str, Any]]
@@ -146,7 +146,7 @@ def as_tree(
                      for each, one in (held or {}).items()},
         "about": dict(about or {}), "tables": tables,
     }  # fmt: skip
-    found: dict[str, Any] = plain(json.loads(json.dumps(tree, default=float)))
+    found: dict[str, Any] = json_safe(json.loads(json.dumps(tree, default=float)))
     return found
 
 

@@ -32,7 +32,6 @@ from hypersphere.studies.reproduce.li2024.readings import (
     scores,
     with_interval,
 )
-from hypersphere.training.folder import resolved
 
 JUDGED = ("margin", "temperature", "ratio")
 HELD = ("learning rate", "batch size")
@@ -108,7 +107,7 @@ def trials_of(contest: Held) -> dict[str, list[Trial]]:
             if run.validation is None:
                 continue
             recipe = plan.trial({"name": row.objective}, run.trial, run.settings).recipe
-            objective = resolved(recipe)["objective"]
+            objective = recipe.resolved()["objective"]
             settings = {
                 "batch size": recipe.batch.size,
                 "learning rate": recipe.optimizer.lr,

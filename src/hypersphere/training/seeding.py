@@ -1,7 +1,8 @@
-"""Looking at modules without leaving a trace in them or in the random numbers that follow."""
+"""The random numbers of a run: where each process starts, and how to measure without moving them."""
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +12,40 @@ import torch
 from torch import nn
 
 
+def rank() -> int:
+    """This process's number among those the launcher started; 0 is the one that writes and speaks."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def processes() -> int:
+    """How many processes the launcher started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def seed_run(seed: int) -> None:
+    """Weights are drawn from the same numbers in every process."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)  # of all devices
+
+
+def seed_process(seed: int) -> None:
+    """Views are drawn from numbers of each process's own."""
+    seed_run((seed + rank()) % 2**32)
+
+
+def drawn_order(count: int, seed: int) -> list[int]:
+    """The numbers below ``count`` in an order that the seed decides, whatever was drawn before.
+
+    >>> sorted(drawn_order(4, seed=7)), drawn_order(4, seed=7) == drawn_order(4, seed=7)
+    ([0, 1, 2, 3], True)
+    """
+    order: list[int] = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
+    return order
+
+
 @contextmanager
-def undisturbed(modules: Sequence[nn.Module], seed: int = 0) -> Iterator[None]:
+def preserve_state(modules: Sequence[nn.Module], seed: int = 0) -> Iterator[None]:
     """Inside, no gradient is kept and random numbers start from ``seed``; afterwards random states, the modules' modes
     and their buffers (batch norm's statistics) are what they were."""
     modes = [(module, module.training) for each in modules for module in each.modules()]
@@ -26,9 +59,7 @@ def undisturbed(modules: Sequence[nn.Module], seed: int = 0) -> Iterator[None]:
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     try:
-        random.seed(seed)
-        np.random.seed(seed)
-        torch.manual_seed(seed)
+        seed_run(seed)
         with torch.no_grad():
             yield
     finally:

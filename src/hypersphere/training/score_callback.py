@@ -6,31 +6,44 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 from transformers import TrainerCallback
 
-from hypersphere.documents import read_json
+from hypersphere.documents import json_safe, read_json
 from hypersphere.report import write_whole
 from hypersphere.training import checkpoints
-from hypersphere.training.plain import plain
-from hypersphere.training.task import Task
+from hypersphere.training.monitor import Monitor, multiples
+from hypersphere.training.seeding import preserve_state
+from hypersphere.training.task import Scores, Task
 from hypersphere.training.trainer import ObjectiveTraining, save_weights
 
 
-class Evaluation(TrainerCallback):
+class ScoreCallback(TrainerCallback):
     """Calls ``task.score`` before the first step and every so many steps, and keeps the best weights in ``folder``.
+    The monitor, if there is one, times it and writes the score down.
 
     Evaluating leaves random state and training mode as they were, so that a run is the same with it and without it.
     """
 
-    def __init__(self, task: Task, folder: Path, every: int, keep_best: bool, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        task: Task,
+        folder: Path,
+        every: int,
+        keep_best: bool,
+        say: Callable[[str], None],
+        monitor: Monitor | None = None,
+    ) -> None:
         self.task, self.folder, self.every, self.keep_best, self.say = task, folder, every, keep_best, say
+        self.monitor = monitor
+        if monitor is not None and task.scored:
+            monitor.pace.expect("evaluation", lambda step, most: multiples(step, most, every))
         self.scores: dict[int, dict[str, float]] = {}
         self.lost: set[int] = set()  # steps whose weights cannot be read
         self.digests: dict[int, list[int | str]] = {}  # size and hash of the weights of each step that was the best
@@ -80,7 +93,7 @@ class Evaluation(TrainerCallback):
             save_weights(_both(self.task.trainer), self._weights(step))
             self.digests = {**self.digests, step: checkpoints.digest(self._weights(step))}
         record = {
-            "scores": {str(each): plain(scores) for each, scores in self.scores.items()},
+            "scores": {str(each): json_safe(scores) for each, scores in self.scores.items()},
             "weights": {str(each): found for each, found in self.digests.items() if each in self.scores},
         }
         write_whole(self.file, json.dumps({**record, "seal": _seal(record)}, indent=1))
@@ -97,17 +110,10 @@ class Evaluation(TrainerCallback):
             self._evaluate(state)
 
     def _evaluate(self, state: Any) -> None:
-        if not state.is_world_process_zero or self.task.score is None:
+        if not state.is_world_process_zero or not self.task.scored:
             return
         trainer = self.task.trainer
-        mode = trainer.encoder.training
-        random = torch.random.get_rng_state()
-        trainer.encoder.eval()
-        try:
-            scores = self.task.score()
-        finally:
-            trainer.encoder.train(mode)
-            torch.random.set_rng_state(random)
+        scores = self._measure(state.global_step)
         before, self.scores = self.scores, {**self.scores, state.global_step: scores}
         try:
             self._keep(state.global_step)
@@ -121,9 +127,22 @@ class Evaluation(TrainerCallback):
         shown = ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
         self.say(f"Step {state.global_step}: {shown}")
 
+    def _measure(self, step: int) -> Scores:
+        """The scores, which the monitor times and writes down."""
+        encoder = self.task.trainer.encoder
+        with preserve_state([encoder]), ExitStack() as held:
+            encoder.eval()
+            if self.monitor is not None:
+                held.enter_context(self.monitor.pace.aside("evaluation"))
+            scores = self.task.score()
+            geometry = {} if self.monitor is None else self.task.geometry()
+        if self.monitor is not None:
+            self.monitor.note(step, self.task.key, scores[self.task.key], **geometry)
+        return scores
+
     def restore_best(self) -> int | None:
         """Puts the best weights back; the step they are of, or None if the last ones stay."""
-        if not self.keep_best or self.task.score is None:
+        if not self.keep_best or not self.task.scored:
             return None
         best = self._best_readable(self._load)
         if best is None:

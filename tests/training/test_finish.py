@@ -1,19 +1,24 @@
-"""What is measured of the final model."""
+"""The end of a run: what is measured of the final model, and what a full disk costs."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from hypersphere.cli.app import app
 from hypersphere.data import transfer
 from hypersphere.evaluation.probes import evaluate_run
-from hypersphere.training import after
-from hypersphere.training.reading import parse_recipe
+from hypersphere.training import finish
+from hypersphere.training import finish as finishing
+from hypersphere.training.load import parse_recipe
 from hypersphere.training.run import train
-from tests.training.worlds import digits_recipe, text_recipe
+from tests.training import worlds
+from tests.training.worlds import continued, digits_recipe, text_recipe
 
 
 def test_probes_after_a_run_are_those_of_its_folder(tmp_path: Path) -> None:
@@ -34,33 +39,9 @@ def test_a_probe_that_diverges_costs_its_score_and_a_sentence(tmp_path: Path, mo
     monkeypatch.setattr("hypersphere.evaluation.probes.output_variance", lambda run: 1e30)
     recipe = parse_recipe(digits_recipe(tmp_path, evaluation={"after": ["mlp"], "shares": [0.1]}))
     said: list[str] = []
-    scores = after.measure_after(recipe, tmp_path, said.append)
+    scores = finish.measure_after(recipe, tmp_path, said.append)
     assert scores["variance"] == 1e30
     assert math.isnan(scores["mlp_0.1"]) and said == ["No score mlp_0.1: the mlp probe came to a loss of nan."]
-
-
-@pytest.mark.parametrize(
-    ("make", "wanted", "sentence"),
-    [
-        (digits_recipe, ["sts"], "evaluation.after has sts, but for image there is linear and mlp and finetune"),
-        (text_recipe, ["linear"], "evaluation.after has linear, but for text there is sts and transfer"),
-        (text_recipe, ["transfer"], "evaluation.after needs the folder of the sets"),
-    ],
-)
-def test_what_does_not_fit_the_task_is_refused(make, wanted, sentence, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=sentence):
-        parse_recipe(make(tmp_path, evaluation={"after": wanted}))
-
-
-def test_three_lines_are_scored_on_held_out_points_and_on_fresh_ones(tmp_path: Path) -> None:
-    tree = {
-        "task": "three-lines", "data": {"source": "three-lines", "rows": 90, "held_out": 30}, "steps": 3,
-        "encoder": {"name": "mlp", "hidden": [8, 3], "norm": "none"}, "batch": {"size": 60}, "loggers": [],
-        "evaluation": {"every": 3}, "output": str(tmp_path / "run"),
-    }  # fmt: skip
-    results = train(parse_recipe(tree), say=lambda words: None, draw=False).results
-    assert set(results["history"]) == {0, 3} and 0 <= results["history"][3]["knn"] <= 100
-    assert {"knn", "first_share", "first_share_centred", "class_cosine", "effective_rank"} == set(results["scores"])
 
 
 def test_the_sets_of_sentences_are_those_that_are_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +55,7 @@ def test_the_sets_of_sentences_are_those_that_are_wanted(tmp_path: Path, monkeyp
 
     def ask(after_run: list[str], tasks: list[str]) -> None:
         tree = text_recipe(tmp_path, evaluation={"after": after_run, "tasks": tasks, "sts": "senteval"})
-        after.measure_after(parse_recipe(tree), tmp_path, print)
+        finish.measure_after(parse_recipe(tree), tmp_path, print)
 
     ask(["sts", "transfer"], ["CR", "STS13", "MRPC"])
     ask(["transfer"], [])
@@ -83,3 +64,33 @@ def test_the_sets_of_sentences_are_those_that_are_wanted(tmp_path: Path, monkeyp
     assert asked[0]["sts"] == asked[0]["transfer"] == "senteval" and asked[0]["model"] == str(tmp_path / "model")
     with pytest.raises(ValueError, match="STS31"):
         ask(["sts"], ["STS31"])
+
+
+@pytest.mark.parametrize(
+    "part, name", [("task.save", "model"), ("save_weights", "objective.safetensors"), ("write_whole", "results.json")]
+)
+def test_a_disk_that_is_full_at_the_end_costs_a_sentence(
+    trained: Path, copied: Path, monkeypatch: pytest.MonkeyPatch, part: str, name: str
+) -> None:
+    def full(*given: Any, **more: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    place = {
+        "task.save": "hypersphere.training.images.save_image_encoder",
+        "save_weights": "hypersphere.training.finish.save_weights",
+        "write_whole": "hypersphere.training.finish.write_whole",
+    }[part]
+    if part == "write_whole":  # embeddings and results go through it: only the last is refused
+        real = finishing.write_whole
+        monkeypatch.setattr(place, lambda path, text: full() if path.name == name else real(path, text))
+    else:
+        monkeypatch.setattr(place, full)
+    path = worlds.recipe_file(copied.parent, **worlds.digits_recipe(copied.parent))
+    done = CliRunner().invoke(app, ["train", str(path), "--resume"])
+    assert done.exit_code == 1 and isinstance(done.exception, SystemExit)
+    sentence = done.stderr.strip().splitlines()[-1]
+    assert f"{copied / name} could not be written" in sentence and "No space left on device" in sentence
+    assert sentence.endswith("; step 6 is saved, and the same command with --resume continues it.")
+    assert not (copied / "results.json").exists()
+    monkeypatch.undo()
+    assert continued(trained, copied.parent)[0]["steps"] == 6

@@ -1,0 +1,105 @@
+"""The objective of a recipe: created from its mapping, with the sizes that only the run knows filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from hypersphere.objectives import CLOA, create_objective
+from hypersphere.objectives.base import Objective, within
+from hypersphere.objectives.registry import objective_class
+from hypersphere.objectives.settings import REQUIRED
+
+SIZES = ("num_classes", "dim")
+
+
+def create(given: Mapping[str, Any], *, gather: bool = False) -> Objective:
+    """The objective as its own checks allow it; ``gather``: negatives of all processes.
+
+    Sizes that the run decides (see ``fit``) are stood in for by the smallest possible ones."""
+    if "name" not in given:
+        raise ValueError("objective.name is missing: hypersphere objectives lists the names")
+    if "gather" in given:
+        raise ValueError("objective.gather is always on: the negatives of all processes are shared")
+    filled = fill_sizes(given)
+    objective = create_objective(str(filled.pop("name")), **filled, gather=gather)
+    if objective.reduction == "none":
+        raise ValueError("objective.reduction must be mean or sum: a run needs one number to make small")
+    return objective
+
+
+def fit(given: Mapping[str, Any], num_classes: int, dim: int) -> dict[str, Any]:
+    """The mapping with the number of classes in the data and the width of what the objective sees, where the objective
+    needs them and does not give them. Those it gives must fit."""
+    filled = fill_sizes(given, num_classes, dim)
+    for each in sized(filled):
+        if each["dim"] != dim:
+            raise ValueError(
+                f"{each['name']}'s dim is {each['dim']}, but what the objective sees has {dim} dimensions: leave "
+                "it out, and the run gives it"
+            )
+        if each["num_classes"] < num_classes:
+            raise ValueError(
+                f"{each['name']}'s num_classes is {each['num_classes']}, but the data has {num_classes} classes: "
+                "leave it out, and the run gives it"
+            )
+    return filled
+
+
+def fill_sizes(given: Any, num_classes: int | None = None, dim: int | None = None) -> dict[str, Any]:
+    """An objective's mapping in which every required ``num_classes`` and ``dim`` is there, its base's too.
+
+    Without a number from the run the smallest possible one stands in: for a check before the data is opened.
+
+    >>> fill_sizes({"name": "cloa", "base": "ntxent"}, num_classes=10, dim=512)
+    {'name': 'cloa', 'base': 'ntxent', 'num_classes': 10, 'dim': 512}
+    """
+    filled = {"name": given} if isinstance(given, str) else dict(given)
+    if _needs(filled):
+        classes = filled.setdefault("num_classes", num_classes or 1)
+        filled.setdefault("dim", dim or classes)
+    base = filled.get("base")
+    if _is_objective(base):
+        inner = fill_sizes(base, num_classes, dim)
+        filled["base"] = inner if isinstance(base, Mapping) or len(inner) > 1 else base
+    return filled
+
+
+def sized(given: Any) -> Iterator[dict[str, Any]]:
+    """The mappings within a filled one that have these sizes."""
+    if isinstance(given, Mapping):
+        if _needs(given):
+            yield dict(given)
+        yield from sized(given.get("base"))
+
+
+def reads_labels(objective: Objective) -> bool:
+    """Whether the objective, or one that it is wrapped around, reads labels."""
+    return any(getattr(each, "labelled", False) or isinstance(each, CLOA) for each in within(objective))
+
+
+def all_settings(objective: Objective) -> dict[str, Any]:
+    """Every setting of an objective, written in the recipe or not, and of those inside it."""
+    settings: dict[str, Any] = {"name": objective.name}
+    for name in objective.settings():
+        value = getattr(objective, name)
+        if isinstance(value, Objective):
+            settings[name] = all_settings(value)
+        else:
+            learned = isinstance(value, torch.Tensor)  # in float32
+            settings[name] = float(f"{value.item():.6g}") if learned else value
+    return settings
+
+
+def _is_objective(given: Any) -> bool:
+    return isinstance(given, str) or (isinstance(given, Mapping) and "name" in given)
+
+
+def _needs(given: Mapping[str, Any]) -> bool:
+    try:
+        settings = objective_class(str(given["name"])).settings()
+    except ValueError:  # a name that is not known; creating the objective says so
+        return False
+    return all(size in settings and settings[size].default is REQUIRED for size in SIZES)

@@ -1,0 +1,181 @@
+"""One run from a recipe to a folder: killed, resumed, on several processes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import hypersphere as hs
+from hypersphere.training.finish import UnfinishedError
+from hypersphere.training.load import parse_recipe
+from hypersphere.training.run import NotPreparedError, train
+from tests.training import worlds
+from tests.training.worlds import ENVIRONMENT, TORCHRUN, assert_same, quiet
+
+OWN = {"name": "mine.py:squared_triplet", "margin": 0.5}
+
+
+def lines(folder: Path, **changes: Any) -> dict[str, Any]:
+    tree = yaml.safe_load(Path(hs.__file__).with_name("training").joinpath("recipes/three-lines.yaml").read_text())
+    small = {"objective": OWN, "steps": 2, "loggers": [], "output": str(folder / "run"), "data": {"rows": 30}}
+    return worlds.changed(tree, {**small, "batch": {"size": 30}, **changes})
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "hypersphere", "train", *words]
+
+
+def losses(run: Path, step: int) -> list[float]:
+    state = json.loads((run / "checkpoints" / f"checkpoint-{step}" / "trainer_state.json").read_text())
+    return [entry["loss"] for entry in state["log_history"] if "loss" in entry]
+
+
+def launched(launcher: list[str], path: Path, *words: str) -> None:
+    done = subprocess.run([*launcher, "-m", "hypersphere", "train", str(path), *words], env=ENVIRONMENT,
+                          capture_output=True, text=True, timeout=110)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+ACCELERATE = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2",
+              "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
+              "--main_process_port", "0"]  # fmt: skip
+
+
+def test_a_disk_that_fails_on_the_way_costs_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from hypersphere.training.trainer import ObjectiveTraining
+
+    def broken(self: Any, *given: Any, **more: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(ObjectiveTraining, "training_step", broken)
+    with pytest.raises(UnfinishedError, match=r"at step 0: .*Input/output error; nothing is saved, .* again"):
+        train(parse_recipe(worlds.digits_recipe(tmp_path)), say=quiet)
+
+
+def test_a_run_trains_with_it_and_says_where_it_came_from(mine: Path) -> None:
+    said: list[str] = []
+    recipe = worlds.recipe_file(mine.parent, **lines(mine.parent))
+    finished = hs.train(str(recipe), ["steps=3"], say=said.append)
+    assert finished.results["steps"] == 3
+    assert f"Objective: {mine}:squared_triplet." in said
+    kept = yaml.safe_load((finished.folder / "recipe.yaml").read_text())
+    assert kept["objective"] == {"name": f"{mine}:squared_triplet", "margin": 0.5}
+    environment = json.loads((finished.folder / "environment.json").read_text())
+    assert environment["objective_files"] == {str(mine): hashlib.sha256(mine.read_bytes()).hexdigest()}
+    assert environment["reads_labels"] is False
+    assert "trained with squared_triplet\n" in (finished.folder / "model" / "README.md").read_text()
+
+
+def test_what_fails_on_a_batch_is_refused_with_its_line_before_the_run_begins(mine: Path) -> None:
+    mine.write_text("def f(z1, z2):\n    raise TypeError('no such thing')\n")
+    with pytest.raises(NotPreparedError, match=rf"^{mine}, line 2: TypeError: no such thing$"):
+        hs.train(parse_recipe(lines(mine.parent, objective={"name": "mine.py:f"})), say=lambda _: None)
+    assert not (mine.parent / "run").exists()
+
+
+def test_changes_go_with_a_name() -> None:
+    with pytest.raises(ValueError, match="changes go with a recipe by name or file"):
+        hs.train(hs.read_recipe("digits"), ["steps=1"])
+
+
+def test_without_its_extra_training_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'pydantic'", name="pydantic")
+
+    monkeypatch.setattr(hs, "import_module", missing)
+    with pytest.raises(ModuleNotFoundError, match=r"^training needs pydantic: pip install 'hypersphere-lab\[text\]'"):
+        hs.train("digits")
+
+
+@pytest.mark.parametrize(
+    "world, moment, step",
+    [
+        ("text", "checkpoint-5/sealed.json", 5),
+        ("digits", "checkpoint-10/sealed.json", 10),
+        ("digits", "checkpoint-5", 0),
+    ],
+    ids=["text-after-5", "digits-after-10", "digits-while-5-is-written"],
+)
+def test_a_killed_run_resumes_to_the_weights_of_an_undisturbed_one(
+    tmp_path: Path, world: str, moment: str, step: int
+) -> None:
+    """The schedule is constant: at a rate of zero, a step too many would not show. All in processes of their own, since
+    another number of threads adds up in another order."""
+    make = worlds.text_recipe if world == "text" else worlds.digits_recipe
+    changes: dict[str, Any] = {"steps": 16, "checkpoint": {"every": 5}}
+    if world == "digits":
+        changes["evaluation"] = {"every": 4, "best": False}
+    path = str(worlds.recipe_file(tmp_path, **make(tmp_path, **changes, schedule={"name": "constant"})))
+    subprocess.run(command(path, f"output={tmp_path / 'whole'}"), env=ENVIRONMENT, capture_output=True, check=True)
+    run, nowhere = tmp_path / "run", subprocess.DEVNULL
+    with subprocess.Popen(command(path), env=ENVIRONMENT, stderr=nowhere, stdout=nowhere) as job:
+        while not (run / "checkpoints" / moment).exists() and job.poll() is None:
+            time.sleep(0.001)
+        job.send_signal(signal.SIGKILL)
+    assert not (run / "results.json").exists()
+    done = subprocess.run(command(path, "--resume"), env=ENVIRONMENT, capture_output=True, check=True, text=True)
+    continued = next(line for line in done.stdout.splitlines() if line.startswith("Continuing from step "))
+    assert int(continued.split()[-1].strip(".")) >= step
+    assert_same(tmp_path / "whole", run)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    steps = [(line["step"], line["split"]) for line in lines]
+    assert len(steps) == len(set(steps)) > 2
+
+
+def test_a_run_killed_after_its_last_step_is_not_trained_further(tmp_path: Path) -> None:
+    changes = {"steps": 6, "checkpoint": {"every": 3}, "schedule": {"name": "constant"}, "evaluation": {"best": False}}
+    tree = worlds.digits_recipe(tmp_path, **changes)
+    train(parse_recipe({**tree, "output": str(tmp_path / "whole")}), say=quiet)
+    train(parse_recipe(tree), say=quiet)
+    (tmp_path / "run" / "results.json").unlink()
+    finished = train(parse_recipe(tree), resume=True, say=quiet)
+    assert finished.results["steps"] == 6
+    assert set(finished.results["history"]) == {0, 3, 6}
+    assert_same(tmp_path / "whole", tmp_path / "run")
+
+
+def test_json_alone_is_printed_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = worlds.recipe_file(tmp_path, **worlds.digits_recipe(tmp_path))
+    done = subprocess.run(command(str(path), "--json"), env=ENVIRONMENT, capture_output=True, text=True)
+    assert json.loads(done.stdout)["steps"] == 6
+    assert "Encoder: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    "world, launcher",
+    [("text", TORCHRUN), ("digits", ACCELERATE)],
+    ids=["text-torchrun", "digits-accelerate"],
+)
+def test_two_processes_are_one_with_the_same_global_batch(tmp_path: Path, world: str, launcher: list[str]) -> None:
+    """Negatives of both, uneven shares (a batch of 9), a head and a learned temperature beside the encoder."""
+    changes: dict[str, Any] = {
+        "steps": 5,
+        "checkpoint": {"every": 5},
+        "batch": {"size": 9, "chunk": 4} if world == "text" else {"size": 17},
+        "objective": {"name": "infonce", "temperature": 0.2, "learnable": True},
+        "optimizer": {"name": "sgd", "lr": 0.1},
+    }
+    if world == "text":
+        tree = worlds.text_recipe(
+            tmp_path,
+            data={"source": str(worlds.pairs(tmp_path)), "views": "pairs"},
+            encoder={"dropout": 0.0},
+            **changes,
+        )
+    else:
+        tree = worlds.digits_recipe(tmp_path, augmentation={"name": "none"}, **changes)
+    train(parse_recipe({**tree, "output": str(tmp_path / "one")}), say=quiet)
+    launched(launcher, worlds.recipe_file(tmp_path, **tree), f"output={tmp_path / 'two'}")
+    assert losses(tmp_path / "two", 5) == pytest.approx(losses(tmp_path / "one", 5), rel=1e-5)
+    assert len(losses(tmp_path / "one", 5)) == 5
+    assert abs(losses(tmp_path / "one", 5)[-1] - losses(tmp_path / "one", 5)[0]) > 0.05  # it did move
+    assert_same(tmp_path / "one", tmp_path / "two", tolerance=2e-6)
