@@ -24,6 +24,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # two test processes on two cores: one 
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 MORE = '''
 
+from hypersphere.engine import masked_max
+
+
 class Plain(hs.PairwiseObjective):
     """Difference of the hardest negative and the positive, not registered."""
 

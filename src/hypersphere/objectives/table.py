@@ -1,4 +1,4 @@
-"""The table of objectives, from the registry: ``python -m hypersphere.objectives.table [README.md]``."""
+"""The table of objectives, from the registry: ``python -m hypersphere.objectives.table [docs/objectives.md]``."""
 
 from __future__ import annotations
 
