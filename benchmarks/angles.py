@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from hypersphere.anatomy import AngleGrid, simulate
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.studies.arguments import Arguments, run_command, whole_number
 
 RESULT = Path(__file__).parent / "results" / "angles.json"
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
     }
     print(json.dumps(found, indent=1))
     if options.points == AngleGrid().points:
-        write_whole(RESULT, json.dumps(found, indent=1) + "\n")
+        atomic_write(RESULT, json.dumps(found, indent=1) + "\n")
     return 0
 
 

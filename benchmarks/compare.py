@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hypersphere.report import markdown_table, write_whole
+from hypersphere.report import markdown_table, atomic_write
 from hypersphere.studies.compare import compare
 from hypersphere.studies.compare.worker import cores
 
@@ -44,7 +44,7 @@ def main() -> None:
     print(markdown_table(list(rows[0]), [[str(value) for value in row.values()] for row in rows]))
     if options.json:
         found = {"processor": platform.processor() or platform.machine(), "steps": options.steps, "studies": rows}
-        write_whole(options.json, json.dumps(found, indent=1))
+        atomic_write(options.json, json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

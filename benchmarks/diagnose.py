@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from hypersphere.diagnostics import diagnose
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.studies.arguments import Arguments, run_command, whole_number
 
 RESULT = Path(__file__).parent / "results" / "diagnose.json"
@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> int:
             path.unlink()
     print(json.dumps(found, indent=1))
     if (options.rows, options.dims) == FULL:
-        write_whole(RESULT, json.dumps(found, indent=1) + "\n")
+        atomic_write(RESULT, json.dumps(found, indent=1) + "\n")
     return 0
 
 

@@ -34,7 +34,7 @@ from hypersphere.evaluation.embeddings import embed
 from hypersphere.evaluation.sentence_model import open_model
 from hypersphere.evaluation.sentences import load_tasks, sentences_of
 from hypersphere.evaluation.transfer import folds
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.studies.arguments import Arguments, run_command, whole_number
 
 RESULT = Path(__file__).parent / "results" / "evaluation.json"
@@ -159,7 +159,7 @@ def main(arguments: list[str]) -> int:
     found |= summary(turns)
     print(json.dumps(found, indent=1))
     if (similar, labelled) == (list(STS), list(TRANSFER)):
-        write_whole(RESULT, json.dumps(found, indent=1) + "\n")
+        atomic_write(RESULT, json.dumps(found, indent=1) + "\n")
     return 0
 
 

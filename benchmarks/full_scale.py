@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from hypersphere.report import markdown_table, write_whole
+from hypersphere.report import markdown_table, atomic_write
 from hypersphere.studies.compare.cells import Plan
 from hypersphere.studies.reproduce.contest import contests
 from hypersphere.training.load import write_recipe
@@ -147,7 +147,7 @@ def main() -> None:
             print(rows[-1], flush=True)
     print(markdown_table(list(rows[0]), [[str(value) for value in row.values()] for row in rows]))
     if options.json:
-        write_whole(options.json, json.dumps(rows, indent=1))
+        atomic_write(options.json, json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def test_the_sets_of_sentences_are_those_that_are_wanted(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(
-    "part, name", [("task.save", "model"), ("save_weights", "objective.safetensors"), ("write_whole", "results.json")]
+    "part, name", [("task.save", "model"), ("save_weights", "objective.safetensors"), ("atomic_write", "results.json")]
 )
 def test_a_disk_that_is_full_at_the_end_costs_a_sentence(
     trained: Path, copied: Path, monkeypatch: pytest.MonkeyPatch, part: str, name: str
@@ -78,10 +78,10 @@ def test_a_disk_that_is_full_at_the_end_costs_a_sentence(
     place = {
         "task.save": "hypersphere.training.images.save_image_encoder",
         "save_weights": "hypersphere.training.finish.save_weights",
-        "write_whole": "hypersphere.training.finish.write_whole",
+        "atomic_write": "hypersphere.training.finish.atomic_write",
     }[part]
-    if part == "write_whole":  # embeddings and results go through it: only the last is refused
-        real = finishing.write_whole
+    if part == "atomic_write":  # embeddings and results go through it: only the last is refused
+        real = finishing.atomic_write
         monkeypatch.setattr(place, lambda path, text: full() if path.name == name else real(path, text))
     else:
         monkeypatch.setattr(place, full)

@@ -142,7 +142,7 @@ def test_a_folder_that_takes_no_description_is_refused(tmp_path: Path, monkeypat
     def full(*given: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("hypersphere.training.folder.write_whole", full)
+    monkeypatch.setattr("hypersphere.training.folder.atomic_write", full)
     with pytest.raises(NotPreparedError, match="No space left on device"):
         train(parse_recipe(worlds.digits_recipe(tmp_path)), say=quiet)
     assert not (tmp_path / "run").exists()

@@ -20,7 +20,7 @@ from hypersphere.cli.own import Imports, import_files
 from hypersphere.documents import expand
 from hypersphere.figures import draw_growth
 from hypersphere.objectives.files import blame
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.studies.arguments import INTERRUPTED
 from hypersphere.studies.benchmark import overview, summary
 from hypersphere.studies.benchmark.cases import OURS, Case, cases, chosen, inputs, source_of, step
@@ -227,16 +227,16 @@ def _show(results: summary.Summary) -> None:
 def _write(results: summary.Summary, out: Path, files: dict[str, Path]) -> None:
     try:
         written = [
-            ("table", write_whole(out / "benchmark.md", results.as_markdown())),
-            ("CSV", write_whole(files["csv"], results.as_csv())),
-            ("JSON", write_whole(files["json"], results.as_json())),
+            ("table", atomic_write(out / "benchmark.md", results.as_markdown())),
+            ("CSV", atomic_write(files["csv"], results.as_csv())),
+            ("JSON", atomic_write(files["json"], results.as_json())),
         ]
         try:
             title = "Objectives: time and memory against the batch size"
             chart = draw_growth(title, results.panels(), OURS, results.notes()[0])
-            written.append(("chart", write_whole(out / "benchmark.png", chart)))
+            written.append(("chart", atomic_write(out / "benchmark.png", chart)))
             if small := overview.chart(results.rows(), results.about):
-                written.append(("overview", write_whole(out / "overview.png", small)))
+                written.append(("overview", atomic_write(out / "overview.png", small)))
         except ImportError:
             typer.echo("There is no chart without matplotlib: pip install 'hypersphere-lab[figures]'.", err=True)
     except OSError as error:

@@ -19,7 +19,7 @@ from hypersphere.diagnostics import diagnose as check
 from hypersphere.diagnostics.diagnosis import NORMALISED, QUESTION, shown
 from hypersphere.diagnostics.files import SUFFIXES, Loaded, load_labels
 from hypersphere.messages import first_line, printable
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.report.files import is_stream
 
 PAGES = (".html", ".htm")
@@ -132,7 +132,7 @@ def _write_page(found: Diagnosis, name: str, page: Path, note: str) -> None:
     from hypersphere.report.diagnosis import diagnosis_page
 
     try:
-        write_whole(page, diagnosis_page(found, name, note))
+        atomic_write(page, diagnosis_page(found, name, note))
     except OSError as error:
         refuse(f"{page} cannot be written ({error.strerror}).")
 

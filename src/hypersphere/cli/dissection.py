@@ -17,7 +17,7 @@ from hypersphere.anatomy import Anatomy, AngleGrid, form_settings
 from hypersphere.anatomy.anatomy import KEPT, LEGEND
 from hypersphere.cli.answers import console, put, refuse
 from hypersphere.objectives import Objective
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 
 GRID = AngleGrid(points=32, batches=64)
 AT_ONCE = 6  # columns of a table, or of a figure
@@ -166,7 +166,7 @@ def draw(
             for kind in kinds:
                 page = io.BytesIO()
                 figure.savefig(page, format=kind, dpi=150)
-                written.append(write_whole(out / f"{name}.{kind}", page.getvalue()))
+                written.append(atomic_write(out / f"{name}.{kind}", page.getvalue()))
     except OSError as error:
         refuse(f"{error.filename or out} cannot be written ({error.strerror}).")
     return written

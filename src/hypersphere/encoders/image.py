@@ -16,7 +16,7 @@ from hypersphere.encoders.heads import dense
 from hypersphere.limits import need_memory
 from hypersphere.messages import first_line, quoted, reason
 from hypersphere.names import did_you_mean
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 
 RESNETS: dict[str, dict[str, Any]] = {
     "resnet18": {"depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"},
@@ -180,8 +180,8 @@ def save_image_encoder(folder: Path | str, encoder: nn.Module, description: Mapp
     _check(description, "the description")
     folder = Path(folder)
     tensors = {name: value.detach().cpu().contiguous() for name, value in encoder.state_dict().items()}
-    write_whole(folder / "encoder.safetensors", need("safetensors.torch", "train", "saving an encoder").save(tensors))
-    write_whole(folder / "encoder.json", json.dumps(dict(description), indent=2) + "\n")
+    atomic_write(folder / "encoder.safetensors", need("safetensors.torch", "train", "saving an encoder").save(tensors))
+    atomic_write(folder / "encoder.json", json.dumps(dict(description), indent=2) + "\n")
     return folder
 
 

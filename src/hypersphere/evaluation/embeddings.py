@@ -25,7 +25,7 @@ from hypersphere.documents import as_record, expand, parse_json, read_json
 from hypersphere.evaluation.sentence_model import About, SentenceModel
 from hypersphere.limits import need_memory
 from hypersphere.messages import first_line
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 
 CHUNK_SECONDS = 10.0  # a chunk is about this long
 FIRST_CHUNK = 256  # units; from how long it took follow the sizes of the others
@@ -92,7 +92,7 @@ class Embeddings:
         library = need("safetensors.numpy", "cli", "The cache of embeddings")
         name = hashlib.blake2b(keys.tobytes(), digest_size=16).hexdigest()
         path = self.folder / f"{name}.safetensors"
-        write_whole(path, library.save(arrays, metadata={"checksum": _checksum(arrays)}))
+        atomic_write(path, library.save(arrays, metadata={"checksum": _checksum(arrays)}))
         self._open(path)
 
     def _open(self, path: Path) -> None:
@@ -187,7 +187,7 @@ def _about(model: SentenceModel, home: Path | None) -> About:
             pass  # damaged: asked again
     found = model.about()
     if path is not None:
-        write_whole(path, json.dumps(asdict(found), indent=1) + "\n")
+        atomic_write(path, json.dumps(asdict(found), indent=1) + "\n")
     return found
 
 
@@ -226,7 +226,7 @@ def write_sentences(path: str | Path, texts: Sequence[str]) -> int:
     content = "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in distinct)
     if Path(path).is_file() and Path(path).read_bytes() != content.encode():
         raise ValueError(f"{path} holds other lines already; move it away, or give another name.")
-    write_whole(Path(path), content)
+    atomic_write(Path(path), content)
     return len(distinct)
 
 

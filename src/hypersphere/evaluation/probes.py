@@ -28,7 +28,7 @@ from hypersphere.names import did_you_mean
 from hypersphere.objectives.anchors import AnchorRegression
 from hypersphere.objectives.files import names_in
 from hypersphere.objectives.registry import as_objective
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 
 __all__ = ["PROBES", "ProbeResult", "Score", "evaluate_run", "finetune", "knn_probe", "linear_probe", "mlp_probe"]
 
@@ -263,7 +263,7 @@ class _Kept:
     def add(self, score: Score) -> None:
         self.scores[score.labels, score.seed] = score
         entries = [*self._entries(), {"key": self.key, "score": asdict(score)}]
-        write_whole(self.path, json.dumps(entries, indent=1) + "\n")
+        atomic_write(self.path, json.dumps(entries, indent=1) + "\n")
 
 
 def _check(probe: str, labels: Sequence[float], seeds: int) -> None:

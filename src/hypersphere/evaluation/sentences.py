@@ -32,7 +32,7 @@ from hypersphere.evaluation.transfer import (
     train_dev_test,
 )
 from hypersphere.messages import first_line
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 
 Progress = Callable[[str, float, float], None]  # what is being done; done and total
 _MEANING = {
@@ -282,7 +282,7 @@ def _transfer(
     else:
         score = train_dev_test(data[0], data[1], data[2], task.classes, protocol, tell)
     if path is not None:
-        write_whole(path, json.dumps(asdict(score)) + "\n")
+        atomic_write(path, json.dumps(asdict(score)) + "\n")
     return score
 
 

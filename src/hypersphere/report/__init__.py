@@ -1,6 +1,6 @@
 """What a run leaves behind for a reader: tables, files written whole or not at all."""
 
-from hypersphere.report.files import write_whole
+from hypersphere.report.files import atomic_write
 from hypersphere.report.tables import markdown_table
 
-__all__ = ["markdown_table", "write_whole"]
+__all__ = ["markdown_table", "atomic_write"]

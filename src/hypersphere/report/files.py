@@ -19,7 +19,7 @@ _UNFINISHED = ".unfinished"  # the end of the name of a folder in which a file i
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/([0-9]+)|(stdout)|(stderr))|/proc/self/fd/([0-9]+)")
 
 
-def write_whole(path: Path, content: Content) -> Path:
+def atomic_write(path: Path, content: Content) -> Path:
     """Writes beside ``path`` and renames: whoever reads it sees the old file or the new one, never half of it.
 
     What a symbolic link points to is replaced, not the link; a device, a FIFO or a descriptor (``/dev/stdout``) is
@@ -74,12 +74,12 @@ def sync(path: Path) -> None:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """What ``write_whole`` left in a folder, or in one inside it, when it was killed."""
+    """What ``atomic_write`` left in a folder, or in one inside it, when it was killed."""
     return [path for path in folder.rglob(f".*{_UNFINISHED}") if path.is_dir()]
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Takes away what ``write_whole`` left; nobody else may be writing there."""
+    """Takes away what ``atomic_write`` left; nobody else may be writing there."""
     for path in unfinished(folder):
         shutil.rmtree(path, ignore_errors=True)
 

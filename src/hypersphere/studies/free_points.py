@@ -24,7 +24,7 @@ from torch import Tensor
 from hypersphere.figures import draw_spheres
 from hypersphere.geometry import angle, cross_polytope, simplex, tangent, uniform_points, unit
 from hypersphere.objectives import Objective, create_objective
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.studies.arguments import Arguments, run_command, whole_number
 
 T = 2.0  # of the Gaussian potential e^{-t‖x-y‖²} that measures the spread
@@ -247,8 +247,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("drawing", flush=True)
     few, many = [outcomes[of.name] for of in FEW], outcomes[MANY.name]
     image = draw_spheres(title(few, many), picture(few, many))
-    write_whole(options.out / "free_points.png", image)
-    report = write_whole(options.out / "report.md", text(few, many, "free_points.png", options.seed, options.steps))
+    atomic_write(options.out / "free_points.png", image)
+    report = atomic_write(options.out / "report.md", text(few, many, "free_points.png", options.seed, options.steps))
     print(f"report: {report}")
     return 0
 

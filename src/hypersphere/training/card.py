@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.messages import one_line
-from hypersphere.report import markdown_table, write_whole
+from hypersphere.report import markdown_table, atomic_write
 from hypersphere.training.folder import MODEL
 from hypersphere.training.load import without_folders, write_recipe
 from hypersphere.training.recipe import Recipe
@@ -20,7 +20,7 @@ def write_card(folder: Path, recipe: Recipe, results: dict[str, Any]) -> Path:
     text = "\n\n".join(
         [_front(recipe), _what(recipe), _how(recipe), _results(results), _recipe(recipe), _sources(recipe)]
     )
-    return write_whole(folder / MODEL / "README.md", text + "\n")
+    return atomic_write(folder / MODEL / "README.md", text + "\n")
 
 
 def outcome(results: dict[str, Any]) -> str:

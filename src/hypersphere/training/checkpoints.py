@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from hypersphere.documents import read_json
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.report.files import sync
 
 SEAL = "sealed.json"
@@ -23,7 +23,7 @@ def seal(folder: Path) -> None:
     record = {str(path.relative_to(folder)): digest(path) for path in files}
     for path in (*files, *{path.parent for path in files}, folder.parent):
         sync(path)
-    write_whole(folder / SEAL, json.dumps(record, indent=1))
+    atomic_write(folder / SEAL, json.dumps(record, indent=1))
 
 
 def trouble(folder: Path) -> str:

@@ -16,7 +16,7 @@ from safetensors.torch import save
 from hypersphere.data import sts, transfer
 from hypersphere.documents import json_safe
 from hypersphere.figures.training import save_run
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.training.card import outcome, write_card
 from hypersphere.training.folder import EMBEDDINGS, METRICS, MODEL, OBJECTIVE, RESULTS, prospect
 from hypersphere.training.journal import read_journal
@@ -64,7 +64,7 @@ def finish(
     with _writing(folder, f"{MODEL}/README.md"):
         write_card(folder, recipe, results)
     with _writing(folder, RESULTS):
-        write_whole(folder / RESULTS, json.dumps(json_safe(results), indent=1))
+        atomic_write(folder / RESULTS, json.dumps(json_safe(results), indent=1))
     return results
 
 
@@ -88,7 +88,7 @@ def _keep_views(task: Task, path: Path) -> None:
         batches = task.held_out or [task.sample]
         parts = [trainer.embed(trainer.encoder, trainer._prepare_inputs(each)) for each in batches]
     views = torch.cat([part[:2] for part in parts], dim=1)
-    write_whole(path, save({"z1": views[0].cpu().contiguous(), "z2": views[1].cpu().contiguous()}))
+    atomic_write(path, save({"z1": views[0].cpu().contiguous(), "z2": views[1].cpu().contiguous()}))
 
 
 # --- what a recipe asks to be measured of the final model

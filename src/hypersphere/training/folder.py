@@ -21,7 +21,7 @@ from torch import Tensor
 from hypersphere import __version__
 from hypersphere.documents import read_json, read_yaml
 from hypersphere.objectives.files import fingerprint, fingerprints, map_names, names_in, split
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.report.files import remove_unfinished, unfinished
 from hypersphere.training import checkpoints
 from hypersphere.training.load import parse_recipe, write_recipe
@@ -80,8 +80,8 @@ def describe(folder: Path, recipe: Recipe, data: DataFingerprint | None = None) 
         "objective_files": fingerprints(recipe.objective),
         "reads_labels": recipe.reads_labels,
     }
-    write_whole(folder / ENVIRONMENT, json.dumps(environment, indent=1))
-    write_whole(folder / RECIPE, write_recipe(recipe))
+    atomic_write(folder / ENVIRONMENT, json.dumps(environment, indent=1))
+    atomic_write(folder / RECIPE, write_recipe(recipe))
 
 
 def prospect(folder: Path) -> str:

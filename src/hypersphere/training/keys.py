@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel
 
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.training.recipe import TASKS, in_order
 from hypersphere.training.sections import About, OnlyFor, Part
 
@@ -228,7 +228,7 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         print(page())
         return 0
-    write_whole(Path(arguments[0]), page())
+    atomic_write(Path(arguments[0]), page())
     return 0
 
 

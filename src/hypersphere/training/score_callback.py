@@ -16,7 +16,7 @@ from torch import nn
 from transformers import TrainerCallback
 
 from hypersphere.documents import json_safe, read_json
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.training import checkpoints
 from hypersphere.training.monitor import Monitor, multiples
 from hypersphere.training.seeding import preserve_state
@@ -96,7 +96,7 @@ class ScoreCallback(TrainerCallback):
             "scores": {str(each): json_safe(scores) for each, scores in self.scores.items()},
             "weights": {str(each): found for each, found in self.digests.items() if each in self.scores},
         }
-        write_whole(self.file, json.dumps({**record, "seal": _seal(record)}, indent=1))
+        atomic_write(self.file, json.dumps({**record, "seal": _seal(record)}, indent=1))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if not state.is_world_process_zero:

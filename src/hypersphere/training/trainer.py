@@ -24,7 +24,7 @@ from transformers import Trainer
 from hypersphere.engine import Statistics
 from hypersphere.geometry.unit import NotFiniteRowsError
 from hypersphere.objectives.base import Objective
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.training import checkpoints
 from hypersphere.training.folder import OBJECTIVE
 from hypersphere.training.recipe import Recipe
@@ -270,7 +270,7 @@ class LARS(Optimizer):
 def save_weights(module: nn.Module, path: Path) -> None:
     """A module's parameters and buffers as safetensors; appears complete or not at all."""
     state = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
-    write_whole(path, lambda place: save_file(state, place))
+    atomic_write(path, lambda place: save_file(state, place))
 
 
 def _listed(rows: Tensor) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.documents import as_record, parse_json, read_json
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 
 REACH = 8  # sizes further apart than this factor say nothing about each other
 Known = Sequence[tuple[int, float]]  # sizes in rising order, and what they took
@@ -70,7 +70,7 @@ class Cells:
         if not path.exists():
             if self.path.exists():
                 raise ValueError(f"{folder} holds cells but no settings.json to say what they were measured under")
-            write_whole(path, json.dumps(settings, indent=1) + "\n")
+            atomic_write(path, json.dumps(settings, indent=1) + "\n")
             return
         try:
             before = read_json(path, dict)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.documents import read_json
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.studies.arguments import INTERRUPTED, Arguments, whole_number
 from hypersphere.studies.benchmark import plain
 from hypersphere.studies.benchmark.cases import OURS, PLAIN, Case, cases, chosen, inputs, step
@@ -206,7 +206,7 @@ class Parts:
             progress(words)
             self.parts[name] = wanted[name]()
             if self.path is not None:
-                write_whole(self.path, json.dumps({"settings": self.settings, "parts": self.parts}, indent=1) + "\n")
+                atomic_write(self.path, json.dumps({"settings": self.settings, "parts": self.parts}, indent=1) + "\n")
 
     def finish(self) -> None:
         """Removes the parts, once the result is written."""
@@ -270,8 +270,8 @@ def main(arguments: Sequence[str] | None = None, results: Path | None = None) ->
     text = page(result)
     written = "nothing written: this is not the whole benchmark (--json PATH to keep it)"
     if path is not None:
-        write_whole(path, json.dumps(result, indent=1) + "\n")
-        written = f"written: {path} and {write_whole(path.with_suffix('.md'), text)}"
+        atomic_write(path, json.dumps(result, indent=1) + "\n")
+        written = f"written: {path} and {atomic_write(path.with_suffix('.md'), text)}"
         parts.finish()
     print(text)
     progress(written)

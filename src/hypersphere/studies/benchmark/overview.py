@@ -16,7 +16,7 @@ from typing import Any
 from hypersphere.documents import read_json
 from hypersphere.figures import Curve, GrowthPanel, draw_growth
 from hypersphere.objectives.table import between
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.studies.benchmark.cases import LIMIT, OURS, PLAIN
 from hypersphere.studies.benchmark.cells import MEASURED
 from hypersphere.studies.benchmark.measures import format_bytes, format_ratio, format_seconds
@@ -125,8 +125,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{folder}: {error}", file=sys.stderr)
         return 2
     for path, words in fresh.items():
-        write_whole(path, words)
-    write_whole(folder / "overview.png", chart(about["cells"], about))
+        atomic_write(path, words)
+    atomic_write(folder / "overview.png", chart(about["cells"], about))
     return 0
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from hypersphere.report import markdown_table, write_whole
+from hypersphere.report import markdown_table, atomic_write
 
 WARM = 3  # steps before the clock counts
 OURS, THEIRS = "hypersphere", "sentence-transformers"
@@ -93,8 +93,8 @@ def page(results: dict[str, Any]) -> str:
 
 def write(results: dict[str, Any], out: Path) -> Path:
     """training.json and training.md in a folder."""
-    write_whole(out / "training.json", json.dumps(results, indent=1))
-    return write_whole(out / "training.md", page(results))
+    atomic_write(out / "training.json", json.dumps(results, indent=1))
+    return atomic_write(out / "training.md", page(results))
 
 
 class Clock(TrainerCallback):

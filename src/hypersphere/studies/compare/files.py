@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.documents import json_safe
-from hypersphere.report import markdown_table, write_whole
+from hypersphere.report import markdown_table, atomic_write
 from hypersphere.studies.compare.cells import UNTRAINED, shown
 from hypersphere.studies.compare.results import Comparison, Row, Run
 from hypersphere.studies.compare.words import spread, verdict
@@ -39,12 +39,12 @@ def write_files(comparison: Comparison, folder: Path) -> Path:
 
     figure = ranking_figure(comparison)
     if figure is not None:
-        write_whole(folder / "ranking.png", lambda place: figure.savefig(place, format="png", dpi=150))
-    write_whole(folder / "results.json", json.dumps(json_safe(as_tree(comparison)), indent=1))
-    write_whole(folder / "results.csv", as_csv(comparison))
-    write_whole(folder / "table.md", as_markdown(comparison))
-    write_whole(folder / "table.tex", as_latex(comparison))
-    return write_whole(folder / "report.html", comparison_page(comparison))
+        atomic_write(folder / "ranking.png", lambda place: figure.savefig(place, format="png", dpi=150))
+    atomic_write(folder / "results.json", json.dumps(json_safe(as_tree(comparison)), indent=1))
+    atomic_write(folder / "results.csv", as_csv(comparison))
+    atomic_write(folder / "table.md", as_markdown(comparison))
+    atomic_write(folder / "table.tex", as_latex(comparison))
+    return atomic_write(folder / "report.html", comparison_page(comparison))
 
 
 def as_tree(comparison: Comparison) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from hypersphere.documents import read_json
 from hypersphere.objectives import register
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.studies.compare.views import views_of
 from hypersphere.training.recipe import Recipe
 
@@ -190,7 +190,7 @@ def _work(
     finally:
         left["seconds"] = round(time.monotonic() - began, 2)
         left["memory"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-        write_whole(Path(folder).with_suffix(".json"), json.dumps(left))
+        atomic_write(Path(folder).with_suffix(".json"), json.dumps(left))
 
 
 def _train(text: str, folder: Path, threads: int, objective: bytes | None) -> None:

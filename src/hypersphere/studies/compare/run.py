@@ -12,7 +12,7 @@ from typing import Any
 from hypersphere.documents import expand, json_safe, read_json
 from hypersphere.objectives import Objective, register
 from hypersphere.objectives.registry import is_registered, objective_class
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.studies.compare import process
 from hypersphere.studies.compare.cells import Cell, Plan
 from hypersphere.studies.compare.data import check_data
@@ -156,7 +156,7 @@ def _check_folder(folder: Path, definition: dict[str, Any]) -> None:
 def _make_folder(folder: Path, definition: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / STUDY_FILE).is_file():
-        write_whole(folder / STUDY_FILE, json.dumps(definition, indent=1))
+        atomic_write(folder / STUDY_FILE, json.dumps(definition, indent=1))
 
 
 def _named(cls: type) -> type[Objective]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hypersphere import __version__
 from hypersphere.documents import locate, read_json, read_yaml
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 
 if TYPE_CHECKING:
     from hypersphere.studies.compare.results import Comparison
@@ -197,7 +197,7 @@ def write_record(path: Path, contest: Contest, scale: Scale, comparison: Compari
             "about": dict(about)}  # fmt: skip
     lines = ",\n".join(json.dumps(json_safe(run), separators=(",", ":")) for run in unique)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, f'{json.dumps(json_safe(head), indent=1)[:-2]},\n "runs": [\n{lines}\n]}}\n')
+    atomic_write(path, f'{json.dumps(json_safe(head), indent=1)[:-2]},\n "runs": [\n{lines}\n]}}\n')
 
 
 def provenance() -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.documents import read_json
-from hypersphere.report import markdown_table, write_whole
+from hypersphere.report import markdown_table, atomic_write
 from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, list_items
 
 NOT_RUN = "not run yet"
@@ -16,7 +16,7 @@ LONGEST = 110  # characters of a cell
 
 def write_index(out: Path) -> Path:
     """``out/README.md`` from the results.json of every item in ``out``."""
-    return write_whole(out / "README.md", index(out))
+    return atomic_write(out / "README.md", index(out))
 
 
 def index(out: Path) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hypersphere.documents import json_safe
-from hypersphere.report import write_whole
+from hypersphere.report import atomic_write
 from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, check, cite, paper_of
 from hypersphere.studies.reproduce.contest import Held, Scale, hold, provenance
 
@@ -115,13 +115,13 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     tree = as_tree(name, finding, quick, held, about)
     for table, rows in {**finding.data, **tree["tables"]}.items():
-        write_whole(folder / f"{table}.csv", as_csv(rows))
+        atomic_write(folder / f"{table}.csv", as_csv(rows))
     for figure, drawn in finding.figures.items():
         _sign(drawn, name, quick)
         for kind in ("png", "pdf"):
-            write_whole(folder / f"{figure}.{kind}", _drawn(drawn, kind, cite(name)))
-    write_whole(folder / "finding.md", page(name, finding, quick, held, about))
-    write_whole(folder / "results.json", json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
+            atomic_write(folder / f"{figure}.{kind}", _drawn(drawn, kind, cite(name)))
+    atomic_write(folder / "finding.md", page(name, finding, quick, held, about))
+    atomic_write(folder / "results.json", json.dumps(tree, indent=1, ensure_ascii=False) + "\n")
     if not quick:
         write_index(out)
     return finding, folder

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hypersphere.report import markdown_table, write_whole
+from hypersphere.report import markdown_table, atomic_write
 from hypersphere.studies.reproduce.contest import Contest, contests, recorded
 from hypersphere.studies.reproduce.index import found
 from hypersphere.studies.reproduce.own.factorial import ANATOMY, PARTS, PLACES, SETS, WORDS
@@ -177,4 +177,4 @@ def _cells(predictors: Rows, words: str) -> list[str]:
 
 if __name__ == "__main__":
     home, target = Path(sys.argv[1]), Path(sys.argv[2])
-    write_whole(target, page(home, target.parent))
+    atomic_write(target, page(home, target.parent))
