@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from hypersphere.cli.answers import OneSentence, need_folder, refuse
+from hypersphere.cli.answers import OneSentence, need_folder, fail
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from hypersphere.cli.answers import OneSentence, need_folder, refuse
 )
 def test_only_ordinary_words_get_a_capital_letter(given, said, capsys):
     with pytest.raises(typer.Exit) as ended:
-        refuse(given)
+        fail(given)
     assert ended.value.exit_code == 2
     assert capsys.readouterr().err == f"{said}\n"
 
@@ -49,7 +49,7 @@ def test_names_are_never_changed(typed, given, said, tmp_path, monkeypatch):
 
     @app.command()
     def judge(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-        refuse(given)
+        fail(given)
 
     (tmp_path / "corpus").touch()
     monkeypatch.chdir(tmp_path)

@@ -17,7 +17,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from hypersphere.cli.answers import OneSentence, refuse
+from hypersphere.cli.answers import OneSentence, fail
 from hypersphere.cli.app import app
 from hypersphere.messages import LONGEST
 from tests.training import worlds
@@ -344,6 +344,6 @@ def test_debug_shows_where_an_error_came_from(here: Path) -> None:
 
 def test_a_refusal_is_cut_in_its_middle(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
-        refuse(f"the file {'x' * 1000} is odd; remove it.")
+        fail(f"the file {'x' * 1000} is odd; remove it.")
     told = capsys.readouterr().err.rstrip("\n")
     assert len(told) <= LONGEST and told.startswith("The file xxx") and told.endswith("x is odd; remove it.")

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from hypersphere.anatomy.advice import Advice, list_advice, why_not
 from hypersphere.anatomy.advice import advise as find
-from hypersphere.cli.answers import console, put, refuse
+from hypersphere.cli.answers import console, print_table, fail
 from hypersphere.cli.own import Imports, import_files, need_objective
 from hypersphere.cli.views import Views, find_views
 
@@ -45,7 +45,7 @@ def advise(
     for name in objectives or []:
         need_objective(name)
     if not 0 <= quantile <= 1:
-        refuse(f"--quantile is between 0 and 1, not {quantile:g}.")
+        fail(f"--quantile is between 0 and 1, not {quantile:g}.")
     views = find_views(source, text, seed)
     advices: dict[str, Advice] = {}
     reasons: dict[str, str] = {}
@@ -100,7 +100,7 @@ def _print(advices: dict[str, Advice], reasons: dict[str, str], views: Views, ba
                 f"{name} {each.parameter}", f"{each.value:.3g}", f"{each.default:.3g}", f"{each.past_default:.0%}",
                 *(f"{gap:.3g}" for gap in each.spread),
             )  # fmt: skip
-        put(screen, table)
+        print_table(screen, table)
         screen.print()
         screen.print(
             f"advised: {quantile:.0%} of the anchors go on moving, the others are past the edge: a margin has closed "

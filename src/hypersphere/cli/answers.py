@@ -105,7 +105,7 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def refuse(sentence: str) -> NoReturn:
+def fail(sentence: str) -> NoReturn:
     """Ends the command with one sentence and exit code 2."""
     show_trace()
     typer.echo(one_line(_begun(sentence)), err=True)
@@ -138,15 +138,15 @@ def need_folder(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
-        refuse(f"{folder} cannot be written ({error.strerror}).")
+        fail(f"{folder} cannot be written ({error.strerror}).")
 
 
 def need_file(path: Path) -> None:
     """Refuses a file that cannot be written, before any work; a device or a FIFO takes what it is given."""
     if path.is_dir():
-        refuse(f"{path} is a folder, so nothing can be written there.")
+        fail(f"{path} is a folder, so nothing can be written there.")
     if os.path.exists(path) and not os.access(path, os.W_OK):
-        refuse(f"{path} cannot be written ({os.strerror(errno.EACCES)}).")
+        fail(f"{path} cannot be written ({os.strerror(errno.EACCES)}).")
     if not is_stream(path):
         need_folder(Path(os.path.realpath(path)).parent)
 
@@ -158,7 +158,7 @@ class _Console(Console):
         super().print(*(printable(each) if isinstance(each, str) else each for each in objects), **options)
 
 
-def put(screen: Console, table: Any) -> None:
+def print_table(screen: Console, table: Any) -> None:
     """Prints a table; into a pipe without the spaces that fill its lines."""
     if screen.is_terminal:
         screen.print(table)

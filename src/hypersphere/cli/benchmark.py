@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 
 from hypersphere import __version__
-from hypersphere.cli.answers import console, need_file, put, refuse
+from hypersphere.cli.answers import console, need_file, print_table, fail
 from hypersphere.cli.own import Imports, import_files
 from hypersphere.documents import expand
 from hypersphere.figures import draw_growth
@@ -74,11 +74,11 @@ def benchmark_objectives(
     batch_sizes = _sizes(sizes)
     for value, option in ((max_gb, "--max-gb"), (max_seconds, "--max-seconds")):
         if value is not None and not value > 0:
-            refuse(f"{option} must be above 0, not {value:g}.")
+            fail(f"{option} must be above 0, not {value:g}.")
         if value is not None and value > MOST:
-            refuse(f"{option} must be at most {MOST:g}, not {value:g}.")
+            fail(f"{option} must be at most {MOST:g}, not {value:g}.")
     if lightly_python is not None and not lightly_python.is_file():
-        refuse(f"there is no Python at {lightly_python} for --lightly-python.")
+        fail(f"there is no Python at {lightly_python} for --lightly-python.")
     files = {"json": json_path or out / "benchmark.json", "csv": csv_path or out / "benchmark.csv"}
     _check_files(files, out)
     threads = threads or torch.get_num_threads()
@@ -108,14 +108,14 @@ def _cases(only: list[str] | None, peers: bool, dim: int) -> list[Case]:
             if source_of(case):
                 step(case.create(dim), *inputs(8, dim))
     except ValueError as error:
-        refuse(blame(error) or f"{str(error).rstrip('.')}.")
+        fail(blame(error) or f"{str(error).rstrip('.')}.")
     return wanted
 
 
 def _sizes(text: str) -> list[int]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words or not all(word.isascii() and word.isdigit() and int(word) >= 8 for word in words):
-        refuse(f"--sizes must be whole numbers of at least 8 with commas between them, such as 64,256, not {text!r}.")
+        fail(f"--sizes must be whole numbers of at least 8 with commas between them, such as 64,256, not {text!r}.")
     return sorted({int(word) for word in words})
 
 
@@ -124,7 +124,7 @@ def _check_files(files: dict[str, Path], out: Path) -> None:
     taken = {(out / name).resolve() for name in ("cells.jsonl", "settings.json", "benchmark.md", "benchmark.png")}
     for kind, path in files.items():
         if path.resolve() in taken:
-            refuse(f"--{kind} cannot be {path}, where another result is written; give each a name of its own.")
+            fail(f"--{kind} cannot be {path}, where another result is written; give each a name of its own.")
         taken.add(path.resolve())
         if path.parent != out or path.exists():
             need_file(path)
@@ -135,9 +135,9 @@ def _folder(out: Path, about: dict[str, Any], sources: dict[str, str]) -> Cells:
     try:
         return Cells(out, settings, sources)
     except OSError as error:
-        refuse(f"{out} cannot be the folder of the results ({error.strerror}).")
+        fail(f"{out} cannot be the folder of the results ({error.strerror}).")
     except ValueError as error:
-        refuse(f"{error}; choose another --out.")
+        fail(f"{error}; choose another --out.")
 
 
 def _max_bytes(max_gb: float | None) -> int:
@@ -218,7 +218,7 @@ def _show(results: summary.Summary) -> None:
             table.add_column(name, justify="left" if place < 2 else "right", no_wrap=True, style="cyan" * (place == 0))
         for row in part.rows:
             table.add_row(*row, style="bold" if row[1] == OURS else "")
-        put(screen, table)
+        print_table(screen, table)
         screen.print()
     for note in results.notes():
         screen.print(f"- {note}", style="dim", soft_wrap=not screen.is_terminal)
@@ -240,7 +240,7 @@ def _write(results: summary.Summary, out: Path, files: dict[str, Path]) -> None:
         except ImportError:
             typer.echo("There is no chart without matplotlib: pip install 'hypersphere-lab[figures]'.", err=True)
     except OSError as error:
-        refuse(f"{error.filename} cannot be written ({error.strerror}); the cells are safe in {results.cells.path}.")
+        fail(f"{error.filename} cannot be written ({error.strerror}); the cells are safe in {results.cells.path}.")
     typer.echo()
     for name, path in [*written, ("cells", results.cells.path)]:
         typer.echo(f"{name}: {path}")

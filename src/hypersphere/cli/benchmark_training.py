@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hypersphere.cli.answers import console, need_folder, refuse
+from hypersphere.cli.answers import console, need_folder, fail
 from hypersphere.cli.starting import nothing_begun
 from hypersphere.documents import expand
 
@@ -26,7 +26,7 @@ def benchmark_training(
 ) -> None:
     """Sentences per second and memory beside sentence-transformers' trainer, on the same text."""
     if not expand(text).is_file():
-        refuse(f"there is no text file {text}.")
+        fail(f"there is no text file {text}.")
     if out is not None:
         need_folder(out)
     with nothing_begun():
@@ -37,10 +37,10 @@ def benchmark_training(
     try:
         results = measure(setting, repeats, screen.print)
     except ValueError as error:
-        refuse(f"{error}.")
+        fail(f"{error}.")
     typer.echo(json.dumps(results) if as_json else page(results))
     if out is not None:
         try:
             typer.echo(f"Written: {write(results, out)}", err=as_json)
         except OSError as error:
-            refuse(f"{error.filename or out} cannot be written ({error.strerror}).")
+            fail(f"{error.filename or out} cannot be written ({error.strerror}).")

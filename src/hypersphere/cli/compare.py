@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hypersphere.cli.answers import console, put, refuse
+from hypersphere.cli.answers import console, print_table, fail
 from hypersphere.cli.own import Imports, import_files
 from hypersphere.cli.starting import nothing_begun
 
@@ -57,7 +57,7 @@ def compare(
             plan = Plan(study)
             plan.count()  # makes, and so checks, the recipe of every cell
         except (ValueError, TypeError, OSError) as error:
-            refuse(_ended(error))
+            fail(_ended(error))
         if check:
             _print_plan(plan, as_json)
             return
@@ -69,9 +69,9 @@ def compare(
         typer.echo(f"Interrupted; the same command continues the study in {study.output}.", err=True)
         raise typer.Exit(143 if stopped.args else 130) from None
     except StorageError as error:
-        refuse(_ended(error))
+        fail(_ended(error))
     except (ValueError, OSError) as error:
-        refuse(_ended(error))
+        fail(_ended(error))
     from hypersphere.documents import json_safe
     from hypersphere.studies.compare.files import HEADER, as_tree, table_rows
     from hypersphere.studies.compare.words import verdict
@@ -79,7 +79,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps(json_safe(as_tree(comparison))))
         return
-    put(console(), _table(HEADER, table_rows(comparison)))
+    print_table(console(), _table(HEADER, table_rows(comparison)))
     for sentence in verdict(comparison):
         typer.echo(sentence)
     typer.echo(f"Report: {study.output}/report.html")
@@ -113,7 +113,7 @@ def _print_plan(plan: Plan, as_json: bool) -> None:
         [label, "; ".join(f"{key.removeprefix('objective.')} {span}" for key, span in space.items()) or "nothing"]
         for label, space in plan.spaces.items()
     ]
-    put(console(), _table(["objective", "tuned"], rows))
+    print_table(console(), _table(["objective", "tuned"], rows))
     for key, values in study.grid.items():
         typer.echo(f"Grid: {key} {', '.join(map(str, values))}")
     for number, stage in enumerate(study.stages, start=1):

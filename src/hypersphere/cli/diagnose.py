@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from hypersphere.cli.answers import console, need_file, put, refuse
+from hypersphere.cli.answers import console, need_file, print_table, fail
 from hypersphere.cli.sources import VIEWS, embed_text, load_source, name_rows
 from hypersphere.diagnostics import Diagnosis
 from hypersphere.diagnostics import diagnose as check
@@ -58,22 +58,22 @@ def diagnose(
     Files may be larger than memory: npy and safetensors are mapped, npz and parquet unpacked to disk and mapped.
     """
     if views not in VIEWS:
-        refuse(f"--views is one of {', '.join(VIEWS)}, not {views!r}.")
+        fail(f"--views is one of {', '.join(VIEWS)}, not {views!r}.")
     model = text is not None and Path(source).suffix not in SUFFIXES
     if model and second is not None:
-        refuse("a model on a text makes its own second view, with --views dropout; leave FILE2 out.")
+        fail("a model on a text makes its own second view, with --views dropout; leave FILE2 out.")
     if not model and views != "one":
-        refuse("--views is for a model on a text; of files, give FILE2 or one file with z1 and z2.")
+        fail("--views is for a model on a text; of files, give FILE2 or one file with z1 and z2.")
     if page is not None:
         _check_page(page, [each for each in (Path(source), second, labels, text) if each is not None])
         _need_matplotlib()
     names = [name.strip() for name in arrays.split(",") if name.strip()]
     if arrays and not names:
-        refuse("--arrays names no array.")
+        fail("--arrays names no array.")
     if names and model:
-        refuse("--arrays is for a file with several arrays; a model on a text has none.")
+        fail("--arrays is for a file with several arrays; a model on a text has none.")
     if names and any(path.suffix == ".npy" for path in (Path(source), second) if path is not None):
-        refuse("--arrays is for npz, safetensors and parquet; an .npy holds one array, without a name.")
+        fail("--arrays is for npz, safetensors and parquet; an .npy holds one array, without a name.")
     try:
         if model and text is not None:
             loaded = embed_text(source, text, views, seed)
@@ -84,7 +84,7 @@ def diagnose(
             loaded = loaded._replace(labels=load_labels(labels))
         found = _check(loaded, sample, seed)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
-        refuse(f"{first_line(error).rstrip('.')}.")
+        fail(f"{first_line(error).rstrip('.')}.")
     name = f"{Path(source).name} on {text.name}" if model and text is not None else Path(source).resolve().name
     name = printable(name)
     if page is not None:
@@ -113,11 +113,11 @@ def _check(loaded: Loaded, sample: int, seed: int) -> Diagnosis:
 def _check_page(page: Path, inputs: list[Path]) -> None:
     """A page must not take the place of what is read, nor of anything that is no page."""
     if page.exists() and any(os.path.exists(each) and page.samefile(each) for each in inputs):
-        refuse(f"--page would write over {page}, which is read here; choose another name.")
+        fail(f"--page would write over {page}, which is read here; choose another name.")
     if page.suffix.lower() not in PAGES and not is_stream(page):
-        refuse(f"--page writes HTML: give a name that ends in {' or '.join(PAGES)}, not {page}.")
+        fail(f"--page writes HTML: give a name that ends in {' or '.join(PAGES)}, not {page}.")
     if page.is_dir():
-        refuse(f"--page is a file, but {page} is a folder.")
+        fail(f"--page is a file, but {page} is a folder.")
     need_file(page)
 
 
@@ -125,7 +125,7 @@ def _need_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        refuse("a page needs matplotlib for its pictures: pip install 'hypersphere-lab[figures]'.")
+        fail("a page needs matplotlib for its pictures: pip install 'hypersphere-lab[figures]'.")
 
 
 def _write_page(found: Diagnosis, name: str, page: Path, note: str) -> None:
@@ -134,7 +134,7 @@ def _write_page(found: Diagnosis, name: str, page: Path, note: str) -> None:
     try:
         atomic_write(page, diagnosis_page(found, name, note))
     except OSError as error:
-        refuse(f"{page} cannot be written ({error.strerror}).")
+        fail(f"{page} cannot be written ({error.strerror}).")
 
 
 def _print(found: Diagnosis, name: str, note: str = "") -> None:
@@ -159,7 +159,7 @@ def _print(found: Diagnosis, name: str, note: str = "") -> None:
     for kind, which, texts in rows:
         screen.print(Text(printable(f"  {kind}: {which} {texts}".rstrip())), soft_wrap=soft)
     screen.print()
-    put(screen, _numbers(found))
+    print_table(screen, _numbers(found))
     screen.print()
     screen.print(f"{NORMALISED} {found.sampling}", style="dim", soft_wrap=soft)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hypersphere.anatomy import Anatomy
 from hypersphere.anatomy import dissect as take_apart
-from hypersphere.cli.answers import console, need_folder, refuse
+from hypersphere.cli.answers import console, need_folder, fail
 from hypersphere.cli.dissection import Case, Question, draw, print_answer
 from hypersphere.cli.dissection import as_json as to_json
 from hypersphere.cli.own import Imports, import_files, need_objective
@@ -63,12 +63,12 @@ def dissect(
     settings = _settings([word for word in words if "=" in word])
     _check(names, settings)
     if not 0 < step < math.inf or negative not in ("hardest", "mean"):
-        refuse(f"Lemma 1 is for a finite step above 0 against 'hardest' or 'mean', not {step:g} and {negative!r}.")
+        fail(f"Lemma 1 is for a finite step above 0 against 'hardest' or 'mean', not {step:g} and {negative!r}.")
     if scope not in ("anchor", "batch"):
-        refuse(f"--scope is anchor or batch, not {scope!r}.")
+        fail(f"--scope is anchor or batch, not {scope!r}.")
     swept = [key for key, values in settings.items() if len(values) > 1]
     if len(swept) > 1:
-        refuse(f"one setting at a time takes several values, not {' and '.join(swept)}.")
+        fail(f"one setting at a time takes several values, not {' and '.join(swept)}.")
     need_folder(out)
     views = find_views(embeddings, text, seed)
     cases = _cases(names, settings, swept[0] if swept else "", views)
@@ -105,7 +105,7 @@ def _take_apart(cases: list[Case], views: Views, scope: str) -> tuple[list[Anato
             labels = _labels(case.objective, views)
             return take_apart(case.objective, views.z1, views.z2, labels, scope=scope, most_anchors=most)
         except (ValueError, RuntimeError) as error:
-            refuse(f"{case.objective} cannot be taken apart on this batch: {str(error).splitlines()[0]}.")
+            fail(f"{case.objective} cannot be taken apart on this batch: {str(error).splitlines()[0]}.")
 
     screen = console(stderr=True)
     most = SIZE if len(views.z1) <= SIZE else 64  # of a small batch every anchor, so that all columns speak of the same
@@ -124,7 +124,7 @@ def _settings(words: list[str]) -> dict[str, list[Any]]:
         key, _, value = word.partition("=")
         parts = _parts(value)
         if not key.isidentifier() or not all(parts):
-            refuse(f"a setting is written key=value, such as temperature=0.1 or temperature=0.05,0.1, not {word!r}.")
+            fail(f"a setting is written key=value, such as temperature=0.1 or temperature=0.05,0.1, not {word!r}.")
         found[key] = [_value(part) for part in parts]
     return found
 
@@ -157,14 +157,14 @@ def _value(part: str) -> Any:
 def _check(names: list[str], settings: dict[str, list[Any]]) -> None:
     """One sentence for an unknown objective, or for a setting that none of them has."""
     if not names:
-        refuse("name at least one objective; 'hypersphere objectives' lists them.")
+        fail("name at least one objective; 'hypersphere objectives' lists them.")
     for name in names:
         need_objective(name)
     every = sorted({key for name in names for key in objective_class(name).settings()})
     for key in settings:
         if key not in every:
             hint = did_you_mean(key, every) or f"; there are {', '.join(every)}."
-            refuse(f"no setting {key!r} in {', '.join(names)}{hint}")
+            fail(f"no setting {key!r} in {', '.join(names)}{hint}")
 
 
 def _objective(name: str, settings: dict[str, Any], views: Views) -> Objective:
@@ -175,9 +175,9 @@ def _objective(name: str, settings: dict[str, Any], views: Views) -> Objective:
     try:
         found = create_objective(name, **own)
     except (TypeError, ValueError) as error:
-        refuse(f"{str(error).splitlines()[0].rstrip('.')}.")
+        fail(f"{str(error).splitlines()[0].rstrip('.')}.")
     if views.labels is None and any(isinstance(each, CLOA) for each in within(found)):
-        refuse(
+        fail(
             "cloa pulls labelled rows to its anchors and is its base without them: put an array 'labels' beside z1 "
             "and z2 (whole numbers from 0, -1 where unknown), or dissect the base."
         )

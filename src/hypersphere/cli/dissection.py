@@ -15,7 +15,7 @@ from rich.table import Table
 
 from hypersphere.anatomy import Anatomy, AngleGrid, form_settings
 from hypersphere.anatomy.anatomy import KEPT, LEGEND
-from hypersphere.cli.answers import console, put, refuse
+from hypersphere.cli.answers import console, print_table, fail
 from hypersphere.objectives import Objective
 from hypersphere.report import atomic_write
 
@@ -82,7 +82,7 @@ def _table(screen: Console, cases: Sequence[Case], found: Sequence[Anatomy], ask
     numbers = [each.numbers(asked.step, asked.negative) for each in found]
     for row in numbers[0]:
         table.add_row(row, *(_cell(each[row]) for each in numbers))
-    put(screen, table)
+    print_table(screen, table)
 
 
 def _swept(screen: Console, cases: Sequence[Case], found: Sequence[Anatomy], asked: Question) -> None:
@@ -95,7 +95,7 @@ def _swept(screen: Console, cases: Sequence[Case], found: Sequence[Anatomy], ask
     for case, each in zip(cases, found, strict=True):
         numbers = each.numbers(asked.step, asked.negative)
         table.add_row(case.title, *(_cell(numbers[key]) for key in (*SWEPT, lemma)))
-    put(screen, table)
+    print_table(screen, table)
     screen.print()
     screen.print(
         "kept: gradient kept; moving: share of the anchors with gradient; negatives: effective negatives; hardest: "
@@ -168,7 +168,7 @@ def draw(
                 figure.savefig(page, format=kind, dpi=150)
                 written.append(atomic_write(out / f"{name}.{kind}", page.getvalue()))
     except OSError as error:
-        refuse(f"{error.filename or out} cannot be written ({error.strerror}).")
+        fail(f"{error.filename or out} cannot be written ({error.strerror}).")
     return written
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hypersphere.cli.answers import console, need_file, need_folder, refuse
+from hypersphere.cli.answers import console, need_file, need_folder, fail
 from hypersphere.cli.starting import nothing_begun
 from hypersphere.data.integrity import known_name
 from hypersphere.documents import locate, read_yaml
@@ -63,9 +63,9 @@ def evaluate(
     }  # fmt: skip
     _refuse_idle({option for option, there in given.items() if there})
     if tasks is not None and not _listed(tasks):
-        refuse("--tasks names no task; leave it out for all.")
+        fail("--tasks names no task; leave it out for all.")
     if model is not None and (run := _image_run(model)):
-        refuse(f"{model} is an image encoder: hypersphere probe {run}")
+        fail(f"{model} is an image encoder: hypersphere probe {run}")
     try:
         if pooling is not None:
             known_name(pooling, POOLINGS, "pooling")
@@ -82,9 +82,9 @@ def evaluate(
                 as_json,
             )
     except (ValueError, TypeError, ImportError, FileNotFoundError, NotADirectoryError) as error:
-        refuse(f"{first_line(error).rstrip('.')}.")
+        fail(f"{first_line(error).rstrip('.')}.")
     except OSError as error:
-        refuse(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}).")
+        fail(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}).")
     except KeyboardInterrupt:
         kept = "nothing was kept" if no_cache or embeddings else "the same command continues with what is encoded"
         typer.echo(f"Stopped; {kept}.", err=True)
@@ -113,7 +113,7 @@ def _refuse_idle(given: set[str]) -> None:
     )
     for option, idle, why in rules:
         if option in given and idle:
-            refuse(f"{', '.join(sorted(idle))} cannot go with {option}, {why}.")
+            fail(f"{', '.join(sorted(idle))} cannot go with {option}, {why}.")
     needs = (  # these say nothing without one of those
         ({"--setting"}, {"--sts"}),
         ({"--fast"}, {"--transfer"}),
@@ -121,7 +121,7 @@ def _refuse_idle(given: set[str]) -> None:
     )
     for options, wanted in needs:
         if given & options and not given & wanted:
-            refuse(f"{', '.join(sorted(given & options))} has no effect without {' or '.join(sorted(wanted))}.")
+            fail(f"{', '.join(sorted(given & options))} has no effect without {' or '.join(sorted(wanted))}.")
 
 
 def _listed(words: str | None) -> list[str] | None:
@@ -133,7 +133,7 @@ def _write_sentences(path: Path, sts: Path | None, transfer: Path | None, tasks:
         from hypersphere.evaluation.sentences import list_sentences
 
     if path.is_dir():
-        refuse(f"--sentences is a file, but {path} is a folder.")
+        fail(f"--sentences is a file, but {path} is a folder.")
     need_file(path)
     number = list_sentences(path, sts, transfer, tasks)
     return f"{path}: {number} distinct sentences"
@@ -146,12 +146,12 @@ def _sentences(options: dict[str, Any], mteb: list[str], as_json: bool) -> str:
 
     model, evaluation, scores = options["model"], None, {}
     if mteb and model is None:
-        refuse("--mteb needs a MODEL.")
+        fail("--mteb needs a MODEL.")
     if not mteb or options["sts"] or options["transfer"]:
         if model is None and options["embeddings"] is None:
-            refuse("name a MODEL (folder or hub id), or give --embeddings FILE.")
+            fail("name a MODEL (folder or hub id), or give --embeddings FILE.")
         if not options["sts"] and not options["transfer"]:
-            refuse("say what to evaluate: --sts DIR, --transfer DIR or --mteb TASK.")
+            fail("say what to evaluate: --sts DIR, --transfer DIR or --mteb TASK.")
         with _course() as show:
             evaluation = evaluate_sentences(**options, progress=show)
     if mteb:

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hypersphere.cli.answers import console, put
+from hypersphere.cli.answers import console, print_table
 from hypersphere.cli.description import Description, Parameter, describe
 from hypersphere.cli.own import Imports, import_files, matching, need_objective
 from hypersphere.objectives import files, list_objectives
@@ -68,7 +68,7 @@ def _print_for_eyes(screen: Console, found: list[Description]) -> None:
         own = ", ".join(_brief(parameter) for parameter in each.parameters if not parameter.common)
         words.append(f"\n{' · '.join(filter(None, [own, each.source]))}", style="dim")
         table.add_row(each.name, words)
-    put(screen, table)
+    print_table(screen, table)
     screen.print()
     count = "1 objective" if len(found) == 1 else f"{len(found)} objectives"
     screen.print(f"{count}. 'hypersphere objectives NAME' shows all about one.", style="dim")
@@ -103,7 +103,7 @@ def _print_one(screen: Console, of: Description) -> None:
         if body:
             screen.print(f"\n{title}", style="bold")
             if isinstance(body, Table):
-                put(screen, Padding(body, (0, 0, 0, 2)))
+                print_table(screen, Padding(body, (0, 0, 0, 2)))
             for line in body.splitlines() if isinstance(body, str) else ():
                 _print_indented(screen, line, hanging=title == "Formula")
 

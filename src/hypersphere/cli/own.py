@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hypersphere.cli.answers import refuse
+from hypersphere.cli.answers import fail
 from hypersphere.names import nearest_names
 from hypersphere.objectives import files, list_objectives
 from hypersphere.objectives.registry import import_file, is_registered, objective_class
@@ -25,9 +25,9 @@ def import_files(paths: Sequence[Path] | None) -> None:
         try:
             names = import_file(path)
         except ValueError as error:
-            refuse(f"{error}.")
+            fail(f"{error}.")
         if not names:
-            refuse(f"{path} registers no objective: put @hs.register('name') above a class, or write {path}:NAME.")
+            fail(f"{path} registers no objective: put @hs.register('name') above a class, or write {path}:NAME.")
 
 
 def need_objective(name: str) -> None:
@@ -36,16 +36,16 @@ def need_objective(name: str) -> None:
         try:
             objective_class(name)
         except ValueError as error:
-            refuse(f"{error}.")
+            fail(f"{error}.")
     elif not is_registered(name):
-        refuse(f"there is no objective {name!r}{_hint(name)}")
+        fail(f"there is no objective {name!r}{_hint(name)}")
 
 
 def matching(pattern: str) -> list[str]:
     """The objectives that fit a pattern or have it in their name; refuses one that none fits."""
     names = list_objectives(pattern)
     if not names:
-        refuse(f"there is no objective {pattern!r}{_hint(pattern)}")
+        fail(f"there is no objective {pattern!r}{_hint(pattern)}")
     return names
 
 

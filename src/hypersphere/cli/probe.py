@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hypersphere.cli.answers import refuse
+from hypersphere.cli.answers import fail
 from hypersphere.cli.starting import nothing_begun
 from hypersphere.documents import locate
 from hypersphere.messages import first_line, printable
@@ -35,7 +35,7 @@ def probe(
     try:
         shares = [float(share) for share in labels.split(",") if share.strip()]
     except ValueError:
-        refuse(f"--labels takes shares such as 0.1,0.5,1.0, not {labels!r}.")
+        fail(f"--labels takes shares such as 0.1,0.5,1.0, not {labels!r}.")
     run = locate(run)
     _need_image_run(run)
     try:
@@ -44,9 +44,9 @@ def probe(
 
         result = evaluate_run(run, probe=kind, labels=shares, seeds=seeds, progress=True)
     except (ValueError, TypeError, ImportError, FileNotFoundError, NotADirectoryError) as error:
-        refuse(f"{first_line(error).rstrip('.')}.")
+        fail(f"{first_line(error).rstrip('.')}.")
     except OSError as error:
-        refuse(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}).")
+        fail(f"{error.filename or 'a file'} cannot be written or read ({error.strerror}).")
     except KeyboardInterrupt:
         kept = run / "probes.json"
         further = f"finished scores are in {kept}, and the same command continues" if kept.exists() else "no score yet"
@@ -58,9 +58,9 @@ def probe(
 def _need_image_run(run: Path) -> None:
     """Ends the command if RUN is a sentence encoder, or the ``model`` inside a run."""
     if not run.is_dir():
-        refuse(f"there is no folder {run}.")
+        fail(f"there is no folder {run}.")
     for folder in (run, run / "model"):
         if any((folder / name).is_file() for name in ("config.json", "modules.json")):
-            refuse(f"{run} is a sentence encoder: hypersphere evaluate {run} --sts DIR")
+            fail(f"{run} is a sentence encoder: hypersphere evaluate {run} --sts DIR")
     if (run / "encoder.json").is_file() and (run.parent / "recipe.yaml").is_file():
-        refuse(f"{run} is the encoder of a run: hypersphere probe {run.parent}")
+        fail(f"{run} is the encoder of a run: hypersphere probe {run.parent}")

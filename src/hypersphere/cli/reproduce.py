@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
-from hypersphere.cli.answers import console, need_folder, put, refuse
+from hypersphere.cli.answers import console, need_folder, print_table, fail
 from hypersphere.cli.train import _aside, _calm
 from hypersphere.messages import quoted
 from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, list_items, paper_of
@@ -51,13 +51,13 @@ def reproduce(
     `hypersphere compare`; interrupted ones continue.
     """
     if name is None and not (show_list or everything):
-        refuse("name what to reproduce, such as li2024/fig2; --list shows what there is, --all takes everything.")
+        fail("name what to reproduce, such as li2024/fig2; --list shows what there is, --all takes everything.")
     if scale not in (None, "small", "full"):
-        refuse(f"--scale is small or full, not {quoted(scale)}.")
+        fail(f"--scale is small or full, not {quoted(scale)}.")
     try:
         names = list_items(name)
     except ValueError as error:
-        refuse(str(error))
+        fail(str(error))
     if check:
         _print_plan(names, _scale(scale))
     elif everything:
@@ -107,7 +107,7 @@ def _run_all(names: list[str], out: Path, work: Path, scale: str | None, jobs: i
             typer.echo(f"{each}: left out: {error}", err=True)
             lacking.append(each)
     if lacking:
-        refuse(f"{len(lacking)} of {len(names)} items were left out, for they need data that is not here.")
+        fail(f"{len(lacking)} of {len(names)} items were left out, for they need data that is not here.")
 
 
 def _computed(
@@ -125,9 +125,9 @@ def _computed(
     except FileNotFoundError:
         raise
     except OSError as error:
-        refuse(f"{error.filename or out} cannot be written ({error.strerror}).")
+        fail(f"{error.filename or out} cannot be written ({error.strerror}).")
     except ValueError as error:
-        refuse(str(error))
+        fail(str(error))
 
 
 def _print_list(names: list[str], as_json: bool) -> None:
@@ -165,7 +165,7 @@ def _print_for_eyes(screen: Console, names: list[str]) -> None:
                 words = Text(ITEMS[each].title)
                 words.append(f"\n{ITEMS[each].place} · {_time(each)}", style="dim")
                 table.add_row(each, words)
-        put(screen, table)
+        print_table(screen, table)
         screen.print()
     screen.print("'hypersphere reproduce PAPER/ITEM' computes one; with --quick, on fewer points.", style="dim")
 
@@ -190,12 +190,12 @@ def _run(name: str, out: Path, quick: bool, as_json: bool, scale: str | None, wo
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        refuse("the figures need matplotlib: pip install 'hypersphere-lab[figures]'.")
+        fail("the figures need matplotlib: pip install 'hypersphere-lab[figures]'.")
     need_folder(out / name)
     try:
         finding, folder = _computed(name, out, quick, scale, work, jobs)
     except FileNotFoundError as error:
-        refuse(f"{error}.")
+        fail(f"{error}.")
     files = [str(path) for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
     if as_json:
         said = {"claim": finding.claim, "measured": finding.measured, "verdict": finding.verdict}

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hypersphere.cli.answers import console, put, refuse, show_trace
+from hypersphere.cli.answers import console, print_table, fail, show_trace
 from hypersphere.cli.own import Imports, import_files
 from hypersphere.cli.starting import nothing_begun
 from hypersphere.documents import expand
@@ -40,7 +40,7 @@ def train(
         _list_keys(recipe, bool(changes or resume or check), as_json)
         return
     if recipe is None:
-        refuse("name a recipe: hypersphere recipes lists the shipped ones, hypersphere train --keys what they hold.")
+        fail("name a recipe: hypersphere recipes lists the shipped ones, hypersphere train --keys what they hold.")
     with nothing_begun():
         from hypersphere.training.load import read_recipe, write_recipe
 
@@ -48,7 +48,7 @@ def train(
     try:
         wanted = read_recipe(recipe, changes or [])
     except (ValueError, TypeError, OSError) as error:
-        refuse(_ended(error))
+        fail(_ended(error))
     if check:
         typer.echo(write_recipe(wanted, about=False), nl=False)
         return
@@ -73,7 +73,7 @@ def train(
             typer.echo(f"Interrupted; {prospect(expand(wanted.output))}.", err=True)
         raise typer.Exit(128 + getattr(interrupt, "signal", signal.SIGINT)) from None
     except NotPreparedError as error:
-        refuse(_ended(error))
+        fail(_ended(error))
     if leader:
         _tell(finished, as_json)
 
@@ -87,9 +87,9 @@ def _list_keys(task: str | None, more: bool, as_json: bool) -> None:
     from hypersphere.training.recipe import TASKS
 
     if more:
-        refuse("--keys only lists keys: it goes with a task and --json, with nothing else.")
+        fail("--keys only lists keys: it goes with a task and --json, with nothing else.")
     if task is not None and task not in TASKS:
-        refuse(f"--keys takes a task, {', '.join(TASKS)}, not {task!r}{did_you_mean(task, TASKS) or '.'}")
+        fail(f"--keys takes a task, {', '.join(TASKS)}, not {task!r}{did_you_mean(task, TASKS) or '.'}")
     found = recipe_keys(task)
     if as_json:
         typer.echo(json.dumps([key._asdict() for key in found], indent=1))
@@ -99,7 +99,7 @@ def _list_keys(task: str | None, more: bool, as_json: bool) -> None:
         table.add_column(column, overflow="fold", ratio=ratio, no_wrap=ratio is None)
     for key in found:
         table.add_row(*key.cells())
-    put(console(), table)
+    print_table(console(), table)
 
 
 def recipes(
@@ -123,7 +123,7 @@ def recipes(
         minutes = "not published" if about.minutes is None else f"{about.minutes:g}"
         expect = about.expect if about.measured else f"{about.expect} (published, not run here)" if about.expect else ""
         table.add_row(name, about.summary, about.hardware, minutes, expect)
-    put(console(), table)
+    print_table(console(), table)
 
 
 def _tell(finished: Any, as_json: bool) -> None:
@@ -159,7 +159,7 @@ def _need(packages: tuple[str, ...]) -> None:
 
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
-        refuse(f"training needs {', '.join(missing)}: pip install 'hypersphere-lab[text]' or 'hypersphere-lab[image]'.")
+        fail(f"training needs {', '.join(missing)}: pip install 'hypersphere-lab[text]' or 'hypersphere-lab[image]'.")
 
 
 def _calm() -> None:

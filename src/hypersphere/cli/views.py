@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hypersphere.cli.answers import refuse
+from hypersphere.cli.answers import fail
 from hypersphere.cli.sources import embed_text, load_source
 from hypersphere.diagnostics.files import SUFFIXES, VIEW_NAMES, Loaded
 from hypersphere.messages import first_line
@@ -47,16 +47,16 @@ def find_views(source: str | None, text: Path | None = None, seed: int = 0) -> V
     without a source."""
     if source is None:
         if text is not None:
-            refuse("--text is for a model: name it.")
+            fail("--text is for a model: name it.")
         return synthetic_views(seed)
     path = Path(source)
     model = text is not None and path.suffix not in SUFFIXES
     if text is not None and not model:
-        refuse(f"--text is for a model; {source} holds embeddings by itself.")
+        fail(f"--text is for a model; {source} holds embeddings by itself.")
     try:
         found = embed_text(source, text, "dropout", seed) if model and text is not None else _read(path)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
-        refuse(f"{first_line(error).rstrip('.')}.")
+        fail(f"{first_line(error).rstrip('.')}.")
     name = path.resolve().name
     name = f"{path.resolve().parent.name}/{name}" if name == "model" else name
     about = f"{name} on {text.name}, twice with dropout" if model and text is not None else name
@@ -67,7 +67,7 @@ def _checked_views(found: Loaded, path: Path, about: str) -> Views:
     """Finite, of one shape, few enough; with labels if there are any."""
     z1, z2 = (_checked(values, name, path) for name, values in (("z1", found.z1), ("z2", found.z2)))
     if z1.shape != z2.shape or len(z1) < 2:
-        refuse(
+        fail(
             f"z1 and z2 in {path} need one shape and at least two rows, not {tuple(z1.shape)} and {tuple(z2.shape)}."
         )
     labels = None if found.labels is None else _labels(_array(found.labels), len(z1), path)
@@ -89,14 +89,14 @@ def _array(values: Any) -> Any:
 def _checked(values: Any, name: str, path: Path) -> Tensor:
     array = _array(values)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
-        refuse(f"{name} in {path} must be numbers of shape (N, D), not {array.dtype} of shape {array.shape}.")
+        fail(f"{name} in {path} must be numbers of shape (N, D), not {array.dtype} of shape {array.shape}.")
     bad = np.flatnonzero(~np.isfinite(array.astype(np.float64)).all(axis=1))
     if len(bad):
         more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
-        refuse(f"{name} in {path} has NaN or Inf in row {', '.join(map(str, bad[:5]))}{more}.")
+        fail(f"{name} in {path} has NaN or Inf in row {', '.join(map(str, bad[:5]))}{more}.")
     zero = np.flatnonzero(~array.any(axis=1))
     if len(zero):
-        refuse(f"{name} in {path} has rows of zeros, which have no direction (the first is row {zero[0]}).")
+        fail(f"{name} in {path} has rows of zeros, which have no direction (the first is row {zero[0]}).")
     return torch.from_numpy(array.astype(np.float64))
 
 
@@ -105,7 +105,7 @@ def _labels(array: Any, size: int, path: Path) -> Tensor:
     words = array.dtype.kind in "US"
     whole = array.dtype.kind in "biu" or (array.dtype.kind == "f" and np.array_equal(array, np.round(array)))
     if array.shape != (size,) or not (words or whole):
-        refuse(
+        fail(
             f"labels in {path} must be {size} whole numbers or words, one for each row, not {array.dtype} of "
             f"{array.shape}."
         )
