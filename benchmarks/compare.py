@@ -24,7 +24,7 @@ def measure(jobs: int, steps: int, folder: Path) -> dict[str, float]:
     """One study with so many runs side by side, the cores shared among them."""
     start = time.perf_counter()
     comparison = compare(
-        "digits", ["ntxent", "dhel"], [f"steps={steps}"], trials=3, seeds=4, jobs=jobs, say=lambda words: None,
+        "digits", ["ntxent", "dhel"], [f"steps={steps}"], trials=3, seeds=4, jobs=jobs, echo=lambda words: None,
         output=str(folder / f"jobs{jobs}"),
     )  # fmt: skip
     seconds = time.perf_counter() - start

@@ -61,12 +61,12 @@ def read_recipe(source: str, changes: Iterable[str] = ()) -> Recipe:
 
 
 def train(
-    recipe: Recipe | str, changes: Iterable[str] = (), *, resume: bool = False, say: Callable[[str], None] = print
+    recipe: Recipe | str, changes: Iterable[str] = (), *, resume: bool = False, echo: Callable[[str], None] = print
 ) -> Finished:
     """Trains one encoder, as ``hypersphere train`` does: ``.folder`` holds the run, ``.results`` its scores.
 
     ``recipe`` is one that ``read_recipe`` gave, or what it takes. A finished run is never overwritten, and ``resume``
-    continues one that was interrupted. ``say`` receives each sentence about the run.
+    continues one that was interrupted. ``echo`` receives each sentence about the run.
 
     hs.train("digits", ["objective=ntxent", "steps=100", "output=runs/first"]).results["scores"]
     """
@@ -74,7 +74,7 @@ def train(
         recipe = read_recipe(recipe, changes)
     elif list(changes):
         raise ValueError("changes go with a recipe by name or file; give them to read_recipe")
-    finished: Finished = _training("run").train(recipe, resume=resume, say=say)
+    finished: Finished = _training("run").train(recipe, resume=resume, echo=echo)
     return finished
 
 
@@ -85,7 +85,7 @@ def compare(
     validation data, its best setting is run with fresh seeds, and each of these runs looks at the test set once.
 
     ``objectives`` are names, mappings with a name and settings that stay as they are, or classes of your own.
-    ``options``: trials, seeds, reference, ranges, tune, grid, metric, output, storage, jobs, retry, say.
+    ``options``: trials, seeds, reference, ranges, tune, grid, metric, output, storage, jobs, retry, echo.
 
     hs.compare("digits", ["ntxent", "dhel", MyObjective], ["steps=100"], trials=4, seeds=8, output="studies/mine")
     """

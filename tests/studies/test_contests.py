@@ -96,7 +96,7 @@ def test_an_item_is_trained_judged_and_written(name, tmp_path, without_processes
             lambda each, scale, **rest: hold(each, scale, **rest) if each == "nie-margins" else
             held(each, lambda cell: result(30.0, "stsb_dev"), scale),
         )  # fmt: skip
-    finding, folder = reproduce(name, tmp_path / "out", quick=True, work=tmp_path / "studies", say=said.append)
+    finding, folder = reproduce(name, tmp_path / "out", quick=True, work=tmp_path / "studies", echo=said.append)
     tree = json.loads((folder / "results.json").read_text())
     assert tree["verdict"] == finding.verdict == "undecided"  # one seed decides nothing
     assert all((folder / f"{figure}.png").read_bytes().startswith(b"\x89PNG") for figure in finding.figures)

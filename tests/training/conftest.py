@@ -17,7 +17,7 @@ from tests.training.worlds import quiet
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on the digits that has written everything but the file that says it is over."""
     folder = tmp_path_factory.mktemp("trained")
-    train(parse_recipe(worlds.digits_recipe(folder)), say=quiet)
+    train(parse_recipe(worlds.digits_recipe(folder)), echo=quiet)
     (folder / "run" / "results.json").unlink()
     return folder / "run"
 

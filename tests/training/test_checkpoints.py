@@ -22,8 +22,8 @@ def test_every_run_is_saved_four_times() -> None:
 
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path) -> None:
     tree = worlds.digits_recipe(tmp_path, steps=8, checkpoint={"every": 2, "keep": 3})
-    train(parse_recipe({**tree, "output": str(tmp_path / "whole")}), say=quiet)
-    train(parse_recipe(tree), say=quiet)
+    train(parse_recipe({**tree, "output": str(tmp_path / "whole")}), echo=quiet)
+    train(parse_recipe(tree), echo=quiet)
     run = tmp_path / "run"
     (run / "results.json").unlink()  # as if it had died just before the end
     newest, before = run / "checkpoints" / "checkpoint-8", run / "checkpoints" / "checkpoint-6"
@@ -34,7 +34,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path) -> No
     found, said = newest_whole(run / "checkpoints")
     assert found is not None and found.name == "checkpoint-4" and len(said) == 2
     heard: list[str] = []
-    train(parse_recipe(tree), resume=True, say=heard.append)
+    train(parse_recipe(tree), resume=True, echo=heard.append)
     assert any("damaged optimizer.pt" in sentence for sentence in heard)
     assert any("Checkpoint-6 was not finished" in sentence for sentence in heard)
     assert_same(tmp_path / "whole", run)

@@ -23,7 +23,7 @@ from tests.training.worlds import continued, digits_recipe, text_recipe
 
 def test_probes_after_a_run_are_those_of_its_folder(tmp_path: Path) -> None:
     tree = digits_recipe(tmp_path, evaluation={"after": ["linear"], "shares": [0.5, 1.0]}, steps=2)
-    finished = train(parse_recipe(tree), say=lambda words: None, draw=False)
+    finished = train(parse_recipe(tree), echo=lambda words: None, draw=False)
     scores = finished.results["scores"]
     assert {"knn", "variance", "linear_0.5", "linear_1", "linear_1_top5"} <= set(scores)
     again = evaluate_run(finished.folder, "linear", [0.5, 1.0], seeds=1)

@@ -94,26 +94,26 @@ def test_settings_of_an_objective_inside_another_are_kept_too() -> None:
 
 def test_a_run_is_not_continued_on_other_data(tmp_path: Path) -> None:
     tree = worlds.text_recipe(tmp_path)
-    train(parse_recipe(tree), say=quiet)
+    train(parse_recipe(tree), echo=quiet)
     (tmp_path / "run" / "results.json").unlink()
     corpus = tmp_path / "corpus.txt"
     lines = corpus.read_text().splitlines()
     corpus.write_text("\n".join(lines[:-1]) + "\n")
     with pytest.raises(NotPreparedError, match="the data had 64 rows when the run was started, now it has 63"):
-        train(parse_recipe(tree), resume=True, say=quiet)
+        train(parse_recipe(tree), resume=True, echo=quiet)
     corpus.write_text("\n".join(reversed(lines)) + "\n")
     with pytest.raises(NotPreparedError, match="other rows than when the run was started, 64 as then"):
-        train(parse_recipe(tree), resume=True, say=quiet)
+        train(parse_recipe(tree), resume=True, echo=quiet)
     path = tmp_path / "run" / "environment.json"
     whole = path.read_text()
     path.write_text(json.dumps({**json.loads(whole), "data": {}}))
     with pytest.raises(NotPreparedError, match=r"environment\.json is damaged: it does not say which data"):
-        train(parse_recipe(tree), resume=True, say=quiet)
+        train(parse_recipe(tree), resume=True, echo=quiet)
     path.write_text(whole)
     environment = json.loads(path.read_text())
     del environment["data"]  # a folder of an older version does not say
     path.write_text(json.dumps(environment))
-    train(parse_recipe(tree), resume=True, say=quiet)
+    train(parse_recipe(tree), resume=True, echo=quiet)
 
 
 def test_fingerprints_differ_in_a_letter_a_pixel_and_a_label() -> None:
@@ -144,7 +144,7 @@ def test_a_folder_that_takes_no_description_is_refused(tmp_path: Path, monkeypat
 
     monkeypatch.setattr("hypersphere.training.folder.atomic_write", full)
     with pytest.raises(NotPreparedError, match="No space left on device"):
-        train(parse_recipe(worlds.digits_recipe(tmp_path)), say=quiet)
+        train(parse_recipe(worlds.digits_recipe(tmp_path)), echo=quiet)
     assert not (tmp_path / "run").exists()
 
 
@@ -227,13 +227,13 @@ def test_a_run_that_goes_on_cannot_be_resumed_by_another(tmp_path: Path) -> None
     import fcntl
 
     tree = worlds.digits_recipe(tmp_path)
-    train(parse_recipe(tree), say=quiet)
+    train(parse_recipe(tree), echo=quiet)
     (tmp_path / "run" / "results.json").unlink()
     with (tmp_path / "run" / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(NotPreparedError, match="being trained by another process"):
-            train(parse_recipe(tree), resume=True, say=quiet)
-    train(parse_recipe(tree), resume=True, say=quiet)
+            train(parse_recipe(tree), resume=True, echo=quiet)
+    train(parse_recipe(tree), resume=True, echo=quiet)
 
 
 def test_somebody_elses_files_stay_where_they_are(tmp_path: Path) -> None:
@@ -241,17 +241,17 @@ def test_somebody_elses_files_stay_where_they_are(tmp_path: Path) -> None:
     mine.parent.mkdir(parents=True)
     mine.write_text("mine")
     with pytest.raises(NotPreparedError, match="not empty and holds no run"):
-        train(parse_recipe(worlds.digits_recipe(tmp_path)), say=quiet)
+        train(parse_recipe(worlds.digits_recipe(tmp_path)), echo=quiet)
     assert mine.read_text() == "mine"
 
 
 def test_a_run_is_resumed_only_with_its_own_recipe(tmp_path: Path) -> None:
     tree = worlds.digits_recipe(tmp_path)
-    train(parse_recipe(tree), say=quiet)
+    train(parse_recipe(tree), echo=quiet)
     (tmp_path / "run" / "results.json").unlink()
     with pytest.raises(NotPreparedError, match="--resume continues it"):
-        train(parse_recipe(tree), say=quiet)
+        train(parse_recipe(tree), echo=quiet)
     with pytest.raises(NotPreparedError, match=r"optimizer.lr=0.001, now it is 0.5"):
-        train(parse_recipe({**tree, "optimizer": {"lr": 0.5}}), resume=True, say=quiet)
+        train(parse_recipe({**tree, "optimizer": {"lr": 0.5}}), resume=True, echo=quiet)
     with pytest.raises(NotPreparedError, match="no run to resume"):
-        train(parse_recipe({**tree, "output": str(tmp_path / "other")}), resume=True, say=quiet)
+        train(parse_recipe({**tree, "output": str(tmp_path / "other")}), resume=True, echo=quiet)

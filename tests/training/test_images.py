@@ -22,7 +22,7 @@ def test_a_run_on_the_digits_learns_and_can_be_opened(tmp_path: Path) -> None:
     tree = worlds.digits_recipe(
         tmp_path, data={"rows": 0}, batch={"size": 128}, optimizer={"lr": 5e-3}, steps=40, evaluation={"every": 20}
     )
-    finished = train(parse_recipe(tree), say=quiet)
+    finished = train(parse_recipe(tree), echo=quiet)
     history = {step: scores["knn"] for step, scores in finished.results["history"].items()}
     assert set(history) == {0, 20, 40}
     assert max(history[20], history[40]) > history[0]
@@ -80,7 +80,7 @@ def test_cloa_sees_only_the_share_of_labels_it_is_given(tmp_path: Path) -> None:
 def test_what_does_not_fit_together_is_refused_before_the_run(tmp_path: Path) -> None:
     wrong = {"name": "cloa", "base": "ntxent", "num_classes": 10, "dim": 99}
     with pytest.raises(NotPreparedError, match="99"):
-        train(parse_recipe(worlds.digits_recipe(tmp_path, objective=wrong)), say=quiet)
+        train(parse_recipe(worlds.digits_recipe(tmp_path, objective=wrong)), echo=quiet)
     with pytest.raises(ValueError, match=r"encoder.name is 'resnet19': .*; did you mean 'resnet18'?"):
         parse_recipe({**worlds.digits_recipe(tmp_path), "encoder": {"name": "resnet19"}})
     assert not (tmp_path / "run").exists()
@@ -90,17 +90,17 @@ def test_cloas_sizes_are_written_down_and_a_resumed_run_has_them(tmp_path: Path)
     tree = worlds.digits_recipe(tmp_path, objective={"name": "cloa", "base": "ntxent"}, head={"hidden": [16, 12]})
     task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
     assert tuple(task.trainer.loss.objective.anchors.shape) == (10, 12)
-    finished = train(parse_recipe(tree), say=quiet)
+    finished = train(parse_recipe(tree), echo=quiet)
     written = yaml.safe_load((finished.folder / "recipe.yaml").read_text())["objective"]
     assert written == {"name": "cloa", "base": "ntxent", "num_classes": 10, "dim": 12}
     assert "num_classes: 10" in (finished.folder / "model" / "README.md").read_text()
     assert evaluate_run(finished.folder, "knn", labels=[1.0]).taught
     (finished.folder / "results.json").unlink()
-    assert train(parse_recipe(tree), resume=True, say=quiet).results["steps"] == 6
+    assert train(parse_recipe(tree), resume=True, echo=quiet).results["steps"] == 6
     (finished.folder / "results.json").unlink()
     more = {**tree, "objective": {**written, "num_classes": 11}}
     with pytest.raises(NotPreparedError, match=r"started with objective.num_classes=10, now it is 11"):
-        train(parse_recipe(more), resume=True, say=quiet)
+        train(parse_recipe(more), resume=True, echo=quiet)
 
 
 def test_pictures_without_labels_train_and_the_run_says_what_is_left_out(tmp_path: Path) -> None:
@@ -113,16 +113,16 @@ def test_pictures_without_labels_train_and_the_run_says_what_is_left_out(tmp_pat
     data = {"source": str(folder), "size": 8, "rows": 0, "held_out": 4}
     tree = worlds.digits_recipe(tmp_path, data=data, steps=3)
     said: list[str] = []
-    finished = train(parse_recipe(tree), say=said.append)
+    finished = train(parse_recipe(tree), echo=said.append)
     assert any("with no labels, kNN accuracy is left out" in sentence for sentence in said)
     assert finished.results["scores"] == {} and finished.results["steps"] == 3
     with pytest.raises(ValueError, match="photos has no labels, which every probe needs"):
         evaluate_run(finished.folder)
     for objective in ("supcon", "cloa"):
         with pytest.raises(NotPreparedError, match=f"{objective} reads labels, and the pictures of photos have none"):
-            train(parse_recipe({**tree, "objective": {"name": objective}, "output": str(tmp_path / "b")}), say=quiet)
+            train(parse_recipe({**tree, "objective": {"name": objective}, "output": str(tmp_path / "b")}), echo=quiet)
     with pytest.raises(NotPreparedError, match=r"several sizes, .*: give data.size="):
-        train(parse_recipe({**tree, "data": {**data, "size": None}, "output": str(tmp_path / "b")}), say=quiet)
+        train(parse_recipe({**tree, "data": {**data, "size": None}, "output": str(tmp_path / "b")}), echo=quiet)
 
 
 def test_a_size_that_the_source_does_not_take_is_refused(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_size_that_the_source_does_not_take_is_refused(tmp_path: Path) -> None
         )
     tree = worlds.digits_recipe(tmp_path, data={"source": str(tmp_path), "size": 12, "rows": 0, "held_out": 4})
     with pytest.raises(NotPreparedError, match=r"data.size is for images of many sizes; those of .* are 6×6 as they"):
-        train(parse_recipe({**tree, "output": str(tmp_path / "runs" / "run")}), say=quiet)
+        train(parse_recipe({**tree, "output": str(tmp_path / "runs" / "run")}), echo=quiet)
 
 
 @pytest.mark.parametrize("stem", ["cifar", "imagenet"])

@@ -64,7 +64,7 @@ def saved(run: Path) -> int | None:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nobody disturbs."""
     folder = tmp_path_factory.mktemp("whole")
-    return train(parse_recipe(worlds.digits_recipe(folder, **SETTINGS)), say=quiet).folder
+    return train(parse_recipe(worlds.digits_recipe(folder, **SETTINGS)), echo=quiet).folder
 
 
 def moments() -> dict[str, tuple[Any, str, str]]:

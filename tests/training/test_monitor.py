@@ -92,7 +92,7 @@ def test_measuring_does_not_change_the_training(tmp_path: Path) -> None:
     plain = trainer_of(tmp_path / "a", 20, disable_tqdm=True)
     plain.train()
     seen = trainer_of(tmp_path / "b", 20, disable_tqdm=True)
-    monitor = watched(seen, tmp_path / "metrics.jsonl", say=lambda words: None)
+    monitor = watched(seen, tmp_path / "metrics.jsonl", echo=lambda words: None)
     seen.train()
     assert monitor.measured == 5  # steps 0, 5, 10, 15, 20
     ours, theirs = plain.model.state_dict(), seen.model.state_dict()  # type: ignore[union-attr]
@@ -110,7 +110,7 @@ def test_metrics_hold_both_splits_and_the_gradient_norm_before_clipping(tmp_path
             norms.extend([logs["grad_norm"]] if "grad_norm" in logs else [])
 
     trainer = trainer_of(tmp_path, 10, disable_tqdm=True, max_grad_norm=1e-3)
-    watched(trainer, tmp_path / "metrics.jsonl", say=lambda words: None)
+    watched(trainer, tmp_path / "metrics.jsonl", echo=lambda words: None)
     trainer.add_callback(Heard())
     trainer.train()
     records = read_journal(tmp_path / "metrics.jsonl")
@@ -126,13 +126,13 @@ def test_metrics_hold_both_splits_and_the_gradient_norm_before_clipping(tmp_path
 def test_a_resumed_run_drops_the_lines_after_its_checkpoint_and_measures_them_again(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     first = trainer_of(tmp_path, 15, disable_tqdm=True)
-    watched(first, path, say=lambda words: None)
+    watched(first, path, echo=lambda words: None)
     first.train()
     before = read_journal(path)
     with path.open("a") as file:
         file.write('{"step": 15, "split": "trai')  # the kill came in the middle of a line
     second = trainer_of(tmp_path, 15, disable_tqdm=True)
-    monitor = watched(second, path, say=lambda words: None)
+    monitor = watched(second, path, echo=lambda words: None)
     second.train(resume_from_checkpoint=str(tmp_path / "checkpoint-10"))
     after = read_journal(path)
     assert [(r["step"], r["split"]) for r in after] == [(r["step"], r["split"]) for r in before]
@@ -153,7 +153,7 @@ def test_left_to_itself_it_keeps_within_a_twentieth_of_the_step_time(
     costly_anatomy(monkeypatch, clock, 0.5)  # as long as five steps
     trainer = trainer_of(tmp_path, steps, disable_tqdm=True, save_strategy="no")
     said: list[str] = []
-    monitor = watched(trainer, tmp_path / "metrics.jsonl", every=0, say=said.append)
+    monitor = watched(trainer, tmp_path / "metrics.jsonl", every=0, echo=said.append)
     trainer.add_callback(Slow(clock, 0.1))
     trainer.train()
     records = [record for record in read_journal(tmp_path / "metrics.jsonl") if record["split"] == "training"]
@@ -174,7 +174,7 @@ def test_every_run_is_measured_four_times_after_its_start_whatever_it_costs(
     clock = [0.0]
     costly_anatomy(monkeypatch, clock, 1000.0)
     trainer = trainer_of(tmp_path, steps, disable_tqdm=True, save_strategy="no")
-    monitor = watched(trainer, None, every=0, say=lambda words: None)
+    monitor = watched(trainer, None, every=0, echo=lambda words: None)
     trainer.add_callback(Slow(clock, 0.1))
     trainer.train()
     assert sorted({record["step"] for record in monitor.journal.records}) == expected
@@ -189,7 +189,7 @@ def test_a_collapse_is_told_though_the_budget_pays_for_no_measurement(
     said: list[str] = []
     costly_anatomy(monkeypatch, clock, 1000.0)
     trainer = trainer_of(tmp_path, 100, disable_tqdm=True, save_strategy="no")
-    monitor = watched(trainer, None, every=0, say=said.append)
+    monitor = watched(trainer, None, every=0, echo=said.append)
     usual = monitor.sources["training"]
 
     def collapsing() -> Any:
@@ -215,7 +215,7 @@ def test_a_brief_measurement_is_a_whole_one_without_its_anatomy() -> None:
 def test_a_resumed_run_counts_whole_and_brief_measurements_from_its_journal(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     Journal(path).append([line(0), line(10, brief=True)])
-    monitor = Monitor(hs.create_objective("infonce"), path=path, say=lambda words: None)
+    monitor = Monitor(hs.create_objective("infonce"), path=path, echo=lambda words: None)
     monitor.on_train_begin(None, SimpleNamespace(global_step=10, is_world_process_zero=True), None)
     assert (monitor._last_step, monitor._last_whole) == (10, 0)
 
@@ -224,7 +224,7 @@ def test_cheap_measurements_come_every_ten_steps(tmp_path: Path, monkeypatch: py
     clock = [0.0]
     monkeypatch.setattr("hypersphere.training.monitor.time.perf_counter", lambda: clock[0])
     trainer = trainer_of(tmp_path, 40, disable_tqdm=True, save_strategy="no")
-    monitor = watched(trainer, tmp_path / "metrics.jsonl", every=0, say=lambda words: None)
+    monitor = watched(trainer, tmp_path / "metrics.jsonl", every=0, echo=lambda words: None)
     trainer.add_callback(Slow(clock, 0.1))
     trainer.train()
     assert sorted({r["step"] for r in read_journal(tmp_path / "metrics.jsonl")}) == [0, 10, 20, 30, 40]
@@ -235,7 +235,7 @@ def test_loggers_get_every_number_and_checkpoints_do_not(tmp_path: Path) -> None
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     trainer = trainer_of(tmp_path, 10, disable_tqdm=True, save_strategy="no", report_to=["tensorboard"])
-    watched(trainer, None, say=lambda words: None)
+    watched(trainer, None, echo=lambda words: None)
     trainer.train()
     event = next(tmp_path.rglob("events.out.tfevents*"))
     events = EventAccumulator(str(event.parent))
@@ -250,7 +250,7 @@ def test_a_full_disk_is_said_once_and_the_run_goes_on() -> None:
     said: list[str] = []
     z1, z2 = views()
     monitor = Monitor(
-        hs.create_objective("infonce"), training=lambda: (z1, z2, None), path="/dev/full", say=said.append
+        hs.create_objective("infonce"), training=lambda: (z1, z2, None), path="/dev/full", echo=said.append
     )
     for step in range(3):
         monitor.observe(step)

@@ -62,7 +62,7 @@ def watched(trainer: Trainer, path: Path | None, **settings: Any) -> Monitor:
 
 def test_the_bar_shows_three_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trainer = trainer_of(tmp_path, 10, save_strategy="no", disable_tqdm=False)
-    monitor = watched(trainer, None, say=lambda words: None)
+    monitor = watched(trainer, None, echo=lambda words: None)
     assert sum(isinstance(callback, ProgressBar) for callback in trainer.callback_handler.callbacks) == 1
     trainer.train()
     assert monitor.bar is not None

@@ -58,13 +58,13 @@ def test_a_disk_that_fails_on_the_way_costs_a_sentence(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(ObjectiveTraining, "training_step", broken)
     with pytest.raises(UnfinishedError, match=r"at step 0: .*Input/output error; nothing is saved, .* again"):
-        train(parse_recipe(worlds.digits_recipe(tmp_path)), say=quiet)
+        train(parse_recipe(worlds.digits_recipe(tmp_path)), echo=quiet)
 
 
 def test_a_run_trains_with_it_and_says_where_it_came_from(mine: Path) -> None:
     said: list[str] = []
     recipe = worlds.recipe_file(mine.parent, **lines(mine.parent))
-    finished = hs.train(str(recipe), ["steps=3"], say=said.append)
+    finished = hs.train(str(recipe), ["steps=3"], echo=said.append)
     assert finished.results["steps"] == 3
     assert f"Objective: {mine}:squared_triplet." in said
     kept = yaml.safe_load((finished.folder / "recipe.yaml").read_text())
@@ -78,7 +78,7 @@ def test_a_run_trains_with_it_and_says_where_it_came_from(mine: Path) -> None:
 def test_what_fails_on_a_batch_is_refused_with_its_line_before_the_run_begins(mine: Path) -> None:
     mine.write_text("def f(z1, z2):\n    raise TypeError('no such thing')\n")
     with pytest.raises(NotPreparedError, match=rf"^{mine}, line 2: TypeError: no such thing$"):
-        hs.train(parse_recipe(lines(mine.parent, objective={"name": "mine.py:f"})), say=lambda _: None)
+        hs.train(parse_recipe(lines(mine.parent, objective={"name": "mine.py:f"})), echo=lambda _: None)
     assert not (mine.parent / "run").exists()
 
 
@@ -134,10 +134,10 @@ def test_a_killed_run_resumes_to_the_weights_of_an_undisturbed_one(
 def test_a_run_killed_after_its_last_step_is_not_trained_further(tmp_path: Path) -> None:
     changes = {"steps": 6, "checkpoint": {"every": 3}, "schedule": {"name": "constant"}, "evaluation": {"best": False}}
     tree = worlds.digits_recipe(tmp_path, **changes)
-    train(parse_recipe({**tree, "output": str(tmp_path / "whole")}), say=quiet)
-    train(parse_recipe(tree), say=quiet)
+    train(parse_recipe({**tree, "output": str(tmp_path / "whole")}), echo=quiet)
+    train(parse_recipe(tree), echo=quiet)
     (tmp_path / "run" / "results.json").unlink()
-    finished = train(parse_recipe(tree), resume=True, say=quiet)
+    finished = train(parse_recipe(tree), resume=True, echo=quiet)
     assert finished.results["steps"] == 6
     assert set(finished.results["history"]) == {0, 3, 6}
     assert_same(tmp_path / "whole", tmp_path / "run")
@@ -173,7 +173,7 @@ def test_two_processes_are_one_with_the_same_global_batch(tmp_path: Path, world:
         )
     else:
         tree = worlds.digits_recipe(tmp_path, augmentation={"name": "none"}, **changes)
-    train(parse_recipe({**tree, "output": str(tmp_path / "one")}), say=quiet)
+    train(parse_recipe({**tree, "output": str(tmp_path / "one")}), echo=quiet)
     launched(launcher, worlds.recipe_file(tmp_path, **tree), f"output={tmp_path / 'two'}")
     assert losses(tmp_path / "two", 5) == pytest.approx(losses(tmp_path / "one", 5), rel=1e-5)
     assert len(losses(tmp_path / "one", 5)) == 5

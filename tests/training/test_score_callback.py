@@ -173,6 +173,6 @@ def test_a_disk_that_takes_no_weights_costs_the_best_and_not_the_run(
 
     monkeypatch.setattr(score_callback, "save_weights", full)
     said: list[str] = []
-    finished = train(parse_recipe(worlds.digits_recipe(tmp_path)), say=said.append)
+    finished = train(parse_recipe(worlds.digits_recipe(tmp_path)), echo=said.append)
     assert any("could not be kept" in sentence and "No space left" in sentence for sentence in said)
     assert finished.results["best_step"] is None

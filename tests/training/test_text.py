@@ -69,7 +69,7 @@ def prompted(folder: Path, include: bool) -> str:
 
 def test_a_shipped_recipe_leaves_a_sentence_transformer_its_modules_and_begins_with_it(tmp_path: Path) -> None:
     said: list[str] = []
-    finished = train(read_recipe("simcse-small", words(tmp_path)), say=said.append)
+    finished = train(read_recipe("simcse-small", words(tmp_path)), echo=said.append)
     before, after = (SentenceTransformer(str(f)) for f in (tmp_path / "sentence-model", finished.folder / "model"))
     assert [type(module) for module in after] == [Transformer, Pooling, Dense, Normalize]
     assert (after[1].pooling_mode, after.max_seq_length) == ("mean", 20)
@@ -118,14 +118,14 @@ def test_dimensions_that_the_model_leaves_out_are_not_trained_on(tmp_path: Path)
 
 def test_what_cannot_be_kept_or_trained_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match="a SentenceTransformer gets no simcse head"):
-        train(read_recipe("simcse-small", words(tmp_path, "head.keep=true")), say=lambda sentence: None)
+        train(read_recipe("simcse-small", words(tmp_path, "head.keep=true")), echo=lambda sentence: None)
     with pytest.raises(ValueError, match="'simcse' is for text"):
         read_recipe("digits", ["head=simcse"])
     tokenizer = SentenceTransformer(str(tmp_path / "sentence-model")).tokenizer.backend_tokenizer
     static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=4)], device="cpu")
     static.save_pretrained(str(tmp_path / "static"), create_model_card=False)
     with pytest.raises(NotPreparedError, match="begins with StaticEmbedding, not with a transformer"):
-        train(read_recipe("simcse-small", words(tmp_path, encoder=tmp_path / "static")), say=lambda sentence: None)
+        train(read_recipe("simcse-small", words(tmp_path, encoder=tmp_path / "static")), echo=lambda sentence: None)
 
 
 def test_chunks_give_back_every_view_in_its_place(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_run_leaves_a_folder_that_sentence_transformers_opens(tmp_path: Path, 
         evaluation={"sts": str(worlds.scored(tmp_path)), "every": 3},
     )
     said: list[str] = []
-    finished = train(parse_recipe(tree), say=said.append)
+    finished = train(parse_recipe(tree), echo=said.append)
     opened = SentenceTransformer(str(finished.folder / "model"))
     assert len(list(opened)) == (3 if keep else 2)
     assert any(("belongs to the saved model" if keep else "training only") in sentence for sentence in said)
@@ -227,9 +227,9 @@ def test_a_run_leaves_a_folder_that_sentence_transformers_opens(tmp_path: Path, 
     card = (finished.folder / "model" / "README.md").read_text()
     assert "temperature: 0.1" in card and "Gao et al. 2021" in card
     with pytest.raises(NotPreparedError, match="finished run"):
-        train(parse_recipe(tree), say=quiet)
+        train(parse_recipe(tree), echo=quiet)
     with pytest.raises(NotPreparedError, match="finished run"):
-        train(parse_recipe(tree), resume=True, say=quiet)
+        train(parse_recipe(tree), resume=True, echo=quiet)
 
 
 def test_a_learned_temperature_and_the_head_are_trained(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_learned_temperature_and_the_head_are_trained(tmp_path: Path) -> None:
 def test_bad_text_is_refused_in_one_sentence(tmp_path: Path) -> None:
     def refusal(**changes: object) -> str:
         with pytest.raises(NotPreparedError) as caught:
-            train(parse_recipe(worlds.text_recipe(tmp_path, **changes)), say=quiet)
+            train(parse_recipe(worlds.text_recipe(tmp_path, **changes)), echo=quiet)
         assert not (tmp_path / "run").exists()
         return str(caught.value)
 
@@ -262,7 +262,7 @@ def test_two_views_by_dropout_need_dropout(tmp_path: Path) -> None:
     still = str(worlds.encoder(tmp_path / "still", dropout=0.0))
     for wrong in ({"name": still, "max_length": 16}, {**tree["encoder"], "dropout": 0.0}):
         with pytest.raises(NotPreparedError) as caught:
-            train(parse_recipe({**tree, "encoder": wrong}), say=quiet)
+            train(parse_recipe({**tree, "encoder": wrong}), echo=quiet)
         assert f"the encoder {wrong['name']} has no dropout" in str(caught.value)
         assert "set encoder.dropout=0.1" in str(caught.value)
     task = create_task(
@@ -298,4 +298,4 @@ def test_a_prompt_that_leaves_no_room_for_a_text_is_refused(tmp_path: Path) -> N
     tree = worlds.text_recipe(tmp_path)
     encoder = {"name": prompted(tmp_path, True), "pooling": None, "max_length": 5}
     with pytest.raises(NotPreparedError, match="the prompt and the special tokens take 5, which leaves no room"):
-        train(parse_recipe({**tree, "encoder": encoder}), say=quiet)
+        train(parse_recipe({**tree, "encoder": encoder}), echo=quiet)

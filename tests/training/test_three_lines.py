@@ -34,7 +34,7 @@ def test_three_lines_are_scored_on_held_out_points_and_on_fresh_ones(tmp_path: P
         "encoder": {"name": "mlp", "hidden": [8, 3], "norm": "none"}, "batch": {"size": 60}, "loggers": [],
         "evaluation": {"every": 3}, "output": str(tmp_path / "run"),
     }  # fmt: skip
-    results = train(parse_recipe(tree), say=lambda words: None, draw=False).results
+    results = train(parse_recipe(tree), echo=lambda words: None, draw=False).results
     assert set(results["history"]) == {0, 3} and 0 <= results["history"][3]["knn"] <= 100
     assert {"knn", "first_share", "first_share_centred", "class_cosine", "effective_rank"} == set(results["scores"])
 

@@ -71,7 +71,7 @@ class Run:
 
         unseen = None if held_out is None else (lambda: (*views(held_out), None))
         monitor = Monitor(
-            self.objective, training=lambda: (*views(data[:batch]), None), held_out=unseen, say=self.said.append
+            self.objective, training=lambda: (*views(data[:batch]), None), held_out=unseen, echo=self.said.append
         )
         optimiser = make(self.encoder.parameters())
         torch.manual_seed(0)

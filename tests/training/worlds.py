@@ -167,7 +167,7 @@ def assert_same(first: Path, second: Path, tolerance: float = 0.0) -> None:
 def continued(trained: Path, folder: Path, **changes: Any) -> tuple[dict[str, Any], list[str]]:
     """The results of a copy of the run that goes on, and what it says."""
     said: list[str] = []
-    found = train(parse_recipe(digits_recipe(folder, **changes)), resume=True, say=said.append)
+    found = train(parse_recipe(digits_recipe(folder, **changes)), resume=True, echo=said.append)
     return found.results, said
 
 

@@ -63,8 +63,8 @@ def compare(
             return
         _calm()
     try:
-        with _terminable(), _showing(plan, quiet=as_json) as (say, show):
-            comparison = run(study, storage=storage, jobs=jobs, retry=retry, say=say, show=show)
+        with _terminable(), _showing(plan, quiet=as_json) as (echo, show):
+            comparison = run(study, storage=storage, jobs=jobs, retry=retry, echo=echo, show=show)
     except KeyboardInterrupt as stopped:
         typer.echo(f"Interrupted; the same command continues the study in {study.output}.", err=True)
         raise typer.Exit(143 if stopped.args else 130) from None

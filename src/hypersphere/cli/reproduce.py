@@ -116,7 +116,7 @@ def _computed(
     try:
         if ITEMS[name].contests:
             _calm()
-            return write_item(name, out, quick, scale=_scale(scale), work=work, jobs=jobs, say=_aside)
+            return write_item(name, out, quick, scale=_scale(scale), work=work, jobs=jobs, echo=_aside)
         with course(console(stderr=True), name):
             return write_item(name, out, quick)
     except KeyboardInterrupt:

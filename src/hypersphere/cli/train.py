@@ -63,7 +63,7 @@ def train(
 
     leader = int(os.environ.get("RANK", "0")) == 0
     try:
-        finished = run(wanted, resume=resume, say=_aside if as_json else _say)
+        finished = run(wanted, resume=resume, echo=_aside if as_json else _echo)
     except (NotFiniteError, UnfinishedError) as error:
         show_trace()
         typer.echo(_ended(error), err=True)
@@ -141,7 +141,7 @@ def _tell(finished: Any, as_json: bool) -> None:
         typer.echo(finished.results["outcome"])
 
 
-def _say(sentence: str) -> None:
+def _echo(sentence: str) -> None:
     from tqdm.auto import tqdm
 
     tqdm.write(printable(sentence))

@@ -32,7 +32,7 @@ class UnfinishedError(RuntimeError):
 
 
 def finish(
-    task: Task, scoring: ScoreCallback, given: Scores, folder: Path, seconds: float, say: Say, draw: bool
+    task: Task, scoring: ScoreCallback, given: Scores, folder: Path, seconds: float, echo: Say, draw: bool
 ) -> dict[str, Any]:
     """The results of a trained task, and everything that its folder keeps; ``given``: scores of the model as given."""
     recipe = task.trainer.recipe  # with the encoder's own settings filled in
@@ -50,7 +50,7 @@ def finish(
     with _writing(folder, MODEL):
         task.save(folder / MODEL)
     if recipe.evaluation.test:
-        results["scores"] |= measure_after(recipe, folder, say)
+        results["scores"] |= measure_after(recipe, folder, echo)
     with _writing(folder, OBJECTIVE):
         save_weights(task.trainer.loss, folder / OBJECTIVE)
     with _writing(folder, EMBEDDINGS):
@@ -60,7 +60,7 @@ def finish(
         if draw and results["steps"]:
             save_run(read_journal(folder / METRICS), folder, title=title)
     except (OSError, ValueError) as error:
-        say(f"The curves could not be drawn ({error}); everything else is there.")
+        echo(f"The curves could not be drawn ({error}); everything else is there.")
     with _writing(folder, f"{MODEL}/README.md"):
         write_card(folder, recipe, results)
     with _writing(folder, RESULTS):
@@ -94,7 +94,7 @@ def _keep_views(task: Task, path: Path) -> None:
 # --- what a recipe asks to be measured of the final model
 
 
-def measure_after(recipe: Recipe, folder: Path, say: Say) -> Scores:
+def measure_after(recipe: Recipe, folder: Path, echo: Say) -> Scores:
     """Scores of the model in a run's folder that ``evaluation.after`` asks for; accuracies and correlations × 100.
 
     images: ``linear_0.1`` (probe and share of the labels), ``linear_0.1_top5``, and ``variance`` of the encoder's
@@ -102,13 +102,13 @@ def measure_after(recipe: Recipe, folder: Path, say: Say) -> Scores:
     text: every set by its name, ``sts_average``, ``transfer_average``.
     """
     if isinstance(recipe, ImageRecipe) and recipe.evaluation.after:
-        return _probes(folder, recipe, say)
+        return _probes(folder, recipe, echo)
     if isinstance(recipe, TextRecipe) and recipe.evaluation.after:
         return _sentences(folder / MODEL, recipe)
     return {}
 
 
-def _probes(folder: Path, recipe: ImageRecipe, say: Say) -> Scores:
+def _probes(folder: Path, recipe: ImageRecipe, echo: Say) -> Scores:
     from hypersphere.evaluation.probes import evaluate_run, output_variance
 
     scores: Scores = {"variance": output_variance(folder)}
@@ -117,7 +117,7 @@ def _probes(folder: Path, recipe: ImageRecipe, say: Say) -> Scores:
         try:
             best = evaluate_run(folder, probe, [share], seeds=1).scores[0]
         except ValueError as error:  # a probe that diverges on features of any size costs its score, not the run
-            say(f"No score {name}: {error}.")
+            echo(f"No score {name}: {error}.")
             scores[name] = math.nan
             continue
         scores[name] = 100 * best.top1

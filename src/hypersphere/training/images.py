@@ -77,7 +77,7 @@ class ImageTask(Task):
     key = "knn"
     views = 2
 
-    def __init__(self, recipe: ImageRecipe, folder: Path, say: Say) -> None:
+    def __init__(self, recipe: ImageRecipe, folder: Path, echo: Say) -> None:
         train = load_images(recipe.data.source, "train", recipe.data.size)
         _check_labels(recipe, train)
         shape = tuple(train.images.shape[2:])
@@ -97,18 +97,18 @@ class ImageTask(Task):
         options = recipe.encoder.model_dump(exclude={"name"})
         encoder = create_image_encoder(recipe.encoder.name, channels, side, **options)
         labels = label_fraction(train.labels, recipe.data.labels, recipe.seed)
-        say(_data_in_words(recipe, train, labels))
-        say(f"Encoder: {_encoder_in_words(recipe.encoder, encoder)}; head: {recipe.head.kind}, training only.")
-        self.encoder = _share_batch_norm(encoder, say)
+        echo(_data_in_words(recipe, train, labels))
+        echo(f"Encoder: {_encoder_in_words(recipe.encoder, encoder)}; head: {recipe.head.kind}, training only.")
+        self.encoder = _share_batch_norm(encoder, echo)
         self.width = dimension_of(self.encoder)
         self.description = describe_encoder(recipe.encoder, channels, side, normalise)
         self.trainer = create_trainer(
             recipe, folder, self.encoder, Instances(train.images[kept], labels[kept], kept), len(train.classes),
-            lambda images: (augment(images), augment(images)), say,
+            lambda images: (augment(images), augment(images)), echo,
         )  # fmt: skip
         everything = Instances(train.images, labels)
         self.sample = everything.collate(sample_rows(kept, recipe))
-        self.held_out = everything.in_batches(measured_rows(aside, recipe, self.trainer.args.max_steps, say))
+        self.held_out = everything.in_batches(measured_rows(aside, recipe, self.trainer.args.max_steps, echo))
         self.fingerprint = fingerprint_images(train.images, train.labels)
         self._shots, self._seed = recipe.evaluation.shots, recipe.seed
         self._labelled = recipe.evaluation.knn and len(train.classes) > 1
@@ -171,7 +171,7 @@ def _encoder_in_words(chosen: ResNet | SmallCNN | MLP, encoder: nn.Module) -> st
     return words
 
 
-def _share_batch_norm(encoder: nn.Module, say: Say) -> nn.Module:
+def _share_batch_norm(encoder: nn.Module, echo: Say) -> nn.Module:
     """Batch norm over all processes where there is such a thing; elsewhere a sentence on the difference it makes."""
     normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in encoder.modules())
     if not normed or processes() == 1:
@@ -179,7 +179,7 @@ def _share_batch_norm(encoder: nn.Module, say: Say) -> nn.Module:
     if torch.cuda.is_available():
         shared: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(encoder)
         return shared
-    say("Batch norm sees each process's share of the batch: the run differs from one on a single process.")
+    echo("Batch norm sees each process's share of the batch: the run differs from one on a single process.")
     return encoder
 
 
@@ -208,7 +208,7 @@ def describe_encoder(
 
 
 def create_trainer(
-    recipe: Recipe, folder: Path, encoder: nn.Module, data: Instances, num_classes: int, views: ViewsOf, say: Say
+    recipe: Recipe, folder: Path, encoder: nn.Module, data: Instances, num_classes: int, views: ViewsOf, echo: Say
 ) -> ImageTrainer:
     """Head, objective and Trainer; its recipe has the sizes that the objective takes from the data and the head."""
     head = create_head(recipe, dimension_of(encoder))
@@ -218,7 +218,7 @@ def create_trainer(
         views=views,
         loss=ViewLoss(recipe.create_objective(gather=True), head),
         model=encoder,
-        args=arguments(recipe, folder, len(data), TrainingArguments, say),
+        args=arguments(recipe, folder, len(data), TrainingArguments, echo),
         train_dataset=data,
         data_collator=data.collate,
     )

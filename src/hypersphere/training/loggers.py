@@ -51,20 +51,20 @@ def _configured(name: str, variables: Sequence[str]) -> bool:
     return any(os.environ.get(variable) for variable in variables)
 
 
-def guard_tensorboard(trainer: Any, folder: Path, say: Callable[[str], None]) -> None:
+def guard_tensorboard(trainer: Any, folder: Path, echo: Callable[[str], None]) -> None:
     """If the trainer reports to TensorBoard, it does so into ``folder`` and survives a file that cannot be written."""
     for callback in list(trainer.callback_handler.callbacks):
         if isinstance(callback, TensorBoardCallback):
             trainer.remove_callback(callback)
-            trainer.add_callback(TensorBoard(folder, say))
+            trainer.add_callback(TensorBoard(folder, echo))
 
 
 class TensorBoard(TensorBoardCallback):
     """transformers' callback, until the first error of the system; the thread that writes passes it on."""
 
-    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, echo: Callable[[str], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.logging_dir, self.say, self.failed = str(folder), say, False
+        self.logging_dir, self.echo, self.failed = str(folder), echo, False
         self._before: Any = None
 
     def on_train_begin(self, *given: Any, **more: Any) -> None:
@@ -87,7 +87,7 @@ class TensorBoard(TensorBoardCallback):
             call(*given, **more)
         except OSError as error:
             self.failed = True
-            self.say(f"TensorBoard's file in {self.logging_dir} cannot be written ({error}); the run goes on without.")
+            self.echo(f"TensorBoard's file in {self.logging_dir} cannot be written ({error}); the run goes on without.")
 
     def _in_thread(self, failure: Any) -> None:
         """Prints no traceback of TensorBoard's thread: its error is said in a sentence at the next line of the log."""

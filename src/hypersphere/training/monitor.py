@@ -71,7 +71,7 @@ class Monitor(TrainerCallback):
         path: Path | str | None = None,
         budget: float = BUDGET,
         guard: Sequence[nn.Module] = (),
-        say: Callable[[str], None] | None = None,
+        echo: Callable[[str], None] | None = None,
         seed: int = 0,
     ) -> None:
         if every < 0:
@@ -82,7 +82,7 @@ class Monitor(TrainerCallback):
         self.sources = {"training": training, "held_out": held_out}
         self.every, self.rows, self.budget, self.seed = every, rows, budget, seed
         self.guard = list(guard)
-        self.say = say or _write
+        self.echo = echo or _write
         self.journal = Journal(path)
         self.verdicts: list[Verdict] = []
         self.gradient_norm: Tensor | float | None = None  # of the latest step, before clipping
@@ -192,15 +192,15 @@ class Monitor(TrainerCallback):
         had = self.journal.problem
         self.journal.append(records)
         if self.journal.problem != had:
-            self.say(self.journal.problem)
+            self.echo(self.journal.problem)
 
     def _announce(self, found: list[Verdict], step: int) -> None:
         before, now = ({verdict.name for verdict in each} for each in (self.verdicts, found))
         for verdict in found:
             if verdict.name not in before:
-                self.say(str(verdict))
+                self.echo(str(verdict))
         for name in sorted(before - now):
-            self.say(f"{name}: no longer at step {step}.")
+            self.echo(f"{name}: no longer at step {step}.")
         self.verdicts = found
 
     # --- in a Trainer
@@ -262,10 +262,10 @@ class Monitor(TrainerCallback):
         if self._last_step != state.global_step:
             self._observe(args, state, control, kwargs)
         for sentence in (*suspect(self.journal.records), *shortage(self.journal.records)):
-            self.say(sentence)
+            self.echo(sentence)
         if self.step_seconds > 0:
             brief = f", {self.brief} of them without the anatomy" if self.brief else ""
-            self.say(
+            self.echo(
                 f"Measuring took {self.seconds:.1f} s, {self.share:.1%} of the {self.step_seconds:.1f} s spent in "
                 f"steps ({self.measured} measurements{brief})."
             )
@@ -323,7 +323,7 @@ def _write(words: str) -> None:
     tqdm.write(words)
 
 
-def watch(task: Task, recipe: Recipe, path: Path, say: Callable[[str], None]) -> Monitor:
+def watch(task: Task, recipe: Recipe, path: Path, echo: Callable[[str], None]) -> Monitor:
     """Puts a monitor on the task's trainer: a fixed training batch, and the held-out ones if there are any, as the
     objective sees them, but for hard negatives, which are left out."""
     trainer = task.trainer
@@ -346,6 +346,6 @@ def watch(task: Task, recipe: Recipe, path: Path, say: Callable[[str], None]) ->
         every=recipe.monitor.every,
         rows=recipe.batch.size + 1,  # a batch may have one row more, which would have been alone
         path=path,
-        say=say,
+        echo=echo,
         seed=recipe.seed,
     ).join(trainer)

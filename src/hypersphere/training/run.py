@@ -53,7 +53,7 @@ class Finished:
     results: dict[str, Any]
 
 
-def train(recipe: Recipe, *, resume: bool = False, say: Say = print, draw: bool = True) -> Finished:
+def train(recipe: Recipe, *, resume: bool = False, echo: Say = print, draw: bool = True) -> Finished:
     """Trains what the recipe says and returns the results; the folder tells the rest.
 
     A finished run is never overwritten and an unfinished one only continued, with ``resume``: from its newest whole
@@ -63,30 +63,30 @@ def train(recipe: Recipe, *, resume: bool = False, say: Say = print, draw: bool 
     """
     folder = expand(recipe.output)
     leader = rank() == 0
-    say = say if leader else _quiet
+    echo = echo if leader else _quiet
     start = time.monotonic()
     with ExitStack() as held:
         interruption = held.enter_context(Interruption())
         held.enter_context(_own_group())
         try:
             resume = held.enter_context(claimed(folder, recipe, resume, leader))
-            task, checkpoint = _prepare(recipe, folder, resume, say)
+            task, checkpoint = _prepare(recipe, folder, resume, echo)
             recipe = _with_sizes(recipe, task)
-            given = _score_as_given(task, recipe, say) if leader else {}
+            given = _score_as_given(task, recipe, echo) if leader else {}
             if leader and not resume:
                 describe(folder, recipe, task.fingerprint)
         except Exception as error:  # of the data, of a model's files, of sizes: libraries raise every kind
             raise NotPreparedError(blame(error) or reason(error)) from error
-        monitor = watch(task, recipe, folder / METRICS, say)  # first: evaluating is no part of a step's time
+        monitor = watch(task, recipe, folder / METRICS, echo)  # first: evaluating is no part of a step's time
         wanted = recipe.evaluation
-        scoring = ScoreCallback(task, folder / BEST, wanted.every, wanted.best, say, monitor)
+        scoring = ScoreCallback(task, folder / BEST, wanted.every, wanted.best, echo, monitor)
         task.trainer.add_callback(scoring)
         task.trainer.add_callback(interruption)  # last: what a step's end brings with it belongs to the step
         _train(task.trainer, scoring, checkpoint)
         results: dict[str, Any] = {"steps": task.trainer.state.global_step}
         if leader:
             seconds = round(time.monotonic() - start, 1)
-            results |= finish(task, scoring, given, folder, seconds, say, draw)
+            results |= finish(task, scoring, given, folder, seconds, echo, draw)
     return Finished(folder, results)
 
 
@@ -102,47 +102,47 @@ def _own_group() -> Iterator[None]:
             dist.destroy_process_group()
 
 
-def _prepare(recipe: Recipe, folder: Path, resume: bool, say: Say) -> tuple[Task, Path | None]:
+def _prepare(recipe: Recipe, folder: Path, resume: bool, echo: Say) -> tuple[Task, Path | None]:
     """The task, and the checkpoint to continue from."""
     seed_run(recipe.seed)
     for name in names_in(recipe.objective):
-        say(f"Objective: {name}.")
-    task = create_task(recipe, folder, say)
-    task.trainer.say = say
-    guard_tensorboard(task.trainer, folder / TENSORBOARD, say)
+        echo(f"Objective: {name}.")
+    task = create_task(recipe, folder, echo)
+    task.trainer.echo = echo
+    guard_tensorboard(task.trainer, folder / TENSORBOARD, echo)
     _try_out(task)
     if resume:
         check_data(folder, task.fingerprint)
         check_recipe(folder, _with_sizes(recipe, task))
     seed_process(recipe.seed)
-    return task, _checkpoint(folder / CHECKPOINTS, say) if resume else None
+    return task, _checkpoint(folder / CHECKPOINTS, echo) if resume else None
 
 
-def create_task(recipe: Recipe, folder: Path, say: Say) -> Task:
+def create_task(recipe: Recipe, folder: Path, echo: Say) -> Task:
     """The task of a recipe; the libraries of the others are not imported."""
     if isinstance(recipe, TextRecipe):
         need("sentence_transformers", "text", "a run on text")
         from hypersphere.training.text import TextTask
 
-        return TextTask(recipe, folder, say)
+        return TextTask(recipe, folder, echo)
     if isinstance(recipe, ImageRecipe):
         from hypersphere.training.images import ImageTask
 
-        return ImageTask(recipe, folder, say)
+        return ImageTask(recipe, folder, echo)
     from hypersphere.training.three_lines import ThreeLinesTask
 
-    return ThreeLinesTask(recipe, folder, say)
+    return ThreeLinesTask(recipe, folder, echo)
 
 
-def _checkpoint(folder: Path, say: Say) -> Path | None:
+def _checkpoint(folder: Path, echo: Say) -> Path | None:
     """The newest whole checkpoint; later ones are removed."""
     newest, said = checkpoints.newest_whole(folder)
     for sentence in said:
-        say(sentence[:1].upper() + sentence[1:] + ".")
+        echo(sentence[:1].upper() + sentence[1:] + ".")
     step = 0 if newest is None else checkpoints.step_of(newest)
     if rank() == 0:
         checkpoints.remove_later(folder, step)
-    say(f"Continuing from step {step}.")
+    echo(f"Continuing from step {step}.")
     return newest
 
 
@@ -165,14 +165,14 @@ def _try_out(task: Task) -> None:
     trainer.loss.train()
 
 
-def _score_as_given(task: Task, recipe: Recipe, say: Say) -> Scores:
+def _score_as_given(task: Task, recipe: Recipe, echo: Say) -> Scores:
     """What the run has to be better than, on the test set too if the run may look at it."""
     if not recipe.evaluation.test:
         return {}
     with preserve_state([], recipe.seed):
         scores = task.given()
     if scores:
-        say("The model as given: " + ", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
+        echo("The model as given: " + ", ".join(f"{name} {value:.2f}" for name, value in scores.items()))
     return scores
 
 

@@ -37,10 +37,10 @@ class ScoreCallback(TrainerCallback):
         folder: Path,
         every: int,
         keep_best: bool,
-        say: Callable[[str], None],
+        echo: Callable[[str], None],
         monitor: Monitor | None = None,
     ) -> None:
-        self.task, self.folder, self.every, self.keep_best, self.say = task, folder, every, keep_best, say
+        self.task, self.folder, self.every, self.keep_best, self.echo = task, folder, every, keep_best, echo
         self.monitor = monitor
         if monitor is not None and task.scored:
             monitor.pace.expect("evaluation", lambda step, most: multiples(step, most, every))
@@ -70,7 +70,7 @@ class ScoreCallback(TrainerCallback):
             try:
                 self._read_scores(step)
             except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-                self.say(f"The scores so far cannot be read ({error}); there are none.")
+                self.echo(f"The scores so far cannot be read ({error}); there are none.")
         if self.keep_best:
             self._best_readable(self._look)
 
@@ -119,13 +119,13 @@ class ScoreCallback(TrainerCallback):
             self._keep(state.global_step)
         except (OSError, SafetensorError) as error:
             self.scores = before
-            self.say(f"Step {state.global_step}: its score could not be kept ({error}); the best so far stays.")
+            self.echo(f"Step {state.global_step}: its score could not be kept ({error}); the best so far stays.")
         self._tidy()
         due = trainer.control.should_log
         trainer.log({f"eval_{name}": value for name, value in scores.items()})
         trainer.control.should_log = due  # the step's own loss has still to be logged
         shown = ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
-        self.say(f"Step {state.global_step}: {shown}")
+        self.echo(f"Step {state.global_step}: {shown}")
 
     def _measure(self, step: int) -> Scores:
         """The scores, which the monitor times and writes down."""
@@ -147,7 +147,7 @@ class ScoreCallback(TrainerCallback):
         best = self._best_readable(self._load)
         if best is None:
             known = "No weights with a score are left" if self.lost else "No score is a number"
-            self.say(f"{known if self.scores else 'No score was kept'}; the last weights are used.")
+            self.echo(f"{known if self.scores else 'No score was kept'}; the last weights are used.")
         return best
 
     def _best_readable(self, read: Callable[[int], None]) -> int | None:
@@ -162,7 +162,7 @@ class ScoreCallback(TrainerCallback):
                 why = why or str(error)
         if best != wanted:
             instead = "no others were kept" if best is None else f"those of step {best} are the best now"
-            self.say(f"The best weights so far, of step {wanted}, cannot be read ({why}); {instead}.")
+            self.echo(f"The best weights so far, of step {wanted}, cannot be read ({why}); {instead}.")
         return best
 
     def _look(self, step: int) -> None:

@@ -30,7 +30,7 @@ FORWARD = 1 / 3  # of a step's time, to embed a batch: the backward pass takes t
 
 
 class Task(ABC):
-    """What a recipe makes of its data and encoder; each task is created from a recipe, a run's folder and ``say``."""
+    """What a recipe makes of its data and encoder; each task is created from a recipe, a run's folder and ``echo``."""
 
     key: ClassVar[str]  # the score that decides which weights are best
     trainer: ObjectiveTraining
@@ -81,7 +81,7 @@ def sample_rows(rows: list[int], recipe: Recipe) -> list[int]:
     return [rows[place * len(rows) // count] for place in range(count)]
 
 
-def measured_rows(rows: list[int], recipe: Recipe, steps: int, say: Say) -> list[list[int]]:
+def measured_rows(rows: list[int], recipe: Recipe, steps: int, echo: Say) -> list[list[int]]:
     """Held-out rows in batches of the training's size, drawn with the seed: all of them, or as many as monitor.rows
     allows, or, if the monitor is left to itself, as many as can be embedded five times in 5 % of the steps' time."""
     order = drawn_order(len(rows), recipe.seed)
@@ -89,7 +89,7 @@ def measured_rows(rows: list[int], recipe: Recipe, steps: int, say: Say) -> list
     if recipe.monitor.rows is None and not recipe.monitor.every:
         most = recipe.batch.size * max(1, int(BUDGET * steps / (FORWARD * (FEWEST + 1))) - 1)  # 1: training's batch
         if most < len(rows):
-            say(
+            echo(
                 f"Measured: {most} of the {len(rows)} held-out rows, so that measuring takes about {BUDGET:.0%} of the "
                 f"time; monitor.rows={len(rows)} measures all."
             )
@@ -107,11 +107,11 @@ def create_head(recipe: Recipe, width: int) -> Head:
     return projection_head(head.kind, width, getattr(head, "output", None), getattr(head, "hidden", None))
 
 
-def arguments(recipe: Recipe, folder: Path, rows: int, kind: type[Arguments], say: Say) -> Arguments:
+def arguments(recipe: Recipe, folder: Path, rows: int, kind: type[Arguments], echo: Say) -> Arguments:
     """The Trainer's arguments; optimiser, batches and evaluation are ours."""
     chosen, missing = report_to(recipe.loggers)
     for sentence in missing:
-        say(sentence)
+        echo(sentence)
     per_epoch = max(1, rows // recipe.batch.size)
     steps = max(1, round((recipe.epochs or 1) * per_epoch)) if recipe.steps is None else recipe.steps
     schedule = recipe.schedule

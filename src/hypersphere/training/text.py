@@ -98,23 +98,23 @@ class TextTask(Task):
 
     key = "stsb_dev"
 
-    def __init__(self, recipe: TextRecipe, folder: Path, say: Say) -> None:
+    def __init__(self, recipe: TextRecipe, folder: Path, echo: Say) -> None:
         corpus = read_corpus(recipe.data.source, recipe.data.views, columns=recipe.data.columns, rows=recipe.data.rows)
         kept, aside = held_out_rows(len(corpus), recipe)
         self._as_written = recipe
-        encoder, recipe = open_encoder(recipe, say)
+        encoder, recipe = open_encoder(recipe, echo)
         encoder.cached = recipe.batch.cache
         prompt = default_prompt(encoder) or ""
         _check_room(encoder, recipe, prompt)
         self.encoder = encoder
         self.width = int(encoder.get_embedding_dimension() or 0)
         if prompt:
-            say(f"Prompt: {prompt!r} stands before every text, as the encoder has it.")
-        say(f"Head: {_head_in_words(recipe)}.")
-        say(f"Data: {corpus.name}, {len(kept)} instances, views by {recipe.data.views}"
+            echo(f"Prompt: {prompt!r} stands before every text, as the encoder has it.")
+        echo(f"Head: {_head_in_words(recipe)}.")
+        echo(f"Data: {corpus.name}, {len(kept)} instances, views by {recipe.data.views}"
             + (f", {corpus.empty} empty lines left out" if corpus.empty else "") + ".")  # fmt: skip
         if not recipe.scored:
-            say("Without evaluation.sts the run cannot tell whether it makes the model better or worse.")
+            echo("Without evaluation.sts the run cannot tell whether it makes the model better or worse.")
         self.views = 3 if recipe.data.views == "triples" else 2
         chunk = recipe.batch.chunk or max(FEWEST, self.views * recipe.batch.size // PARTS)
         collate = Chunks(
@@ -124,7 +124,7 @@ class TextTask(Task):
         training = Rows(corpus, kept)
         trainer = TextTrainer(
             model=encoder,
-            args=arguments(recipe, folder, len(training), SentenceTransformerTrainingArguments, say),
+            args=arguments(recipe, folder, len(training), SentenceTransformerTrainingArguments, echo),
             train_dataset=training,
             loss=view_loss(recipe, 0 if recipe.keeps_head else self.width),
             data_collator=collate,  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ class TextTask(Task):
         if recipe.data.views == "dropout":
             _refuse_equal_views(trainer, collate([training[row] for row in range(min(4, len(training)))]))
         self.sample = collate([corpus[row] for row in sample_rows(kept, recipe)])
-        batches = measured_rows(aside, recipe, trainer.args.max_steps, say)
+        batches = measured_rows(aside, recipe, trainer.args.max_steps, echo)
         self.held_out = [collate([corpus[row] for row in rows]) for rows in batches]
         self.fingerprint = fingerprint_texts(corpus.columns)
         self._parts = _scored_parts(recipe.evaluation.sts)
@@ -224,7 +224,7 @@ def _head_in_words(recipe: TextRecipe) -> str:
 # --- the encoder a run is given: what it has of its own is kept, what it lacks is SimCSE's, the rest is set
 
 
-def open_encoder(recipe: TextRecipe, say: Say) -> tuple[SentenceEncoder, TextRecipe]:
+def open_encoder(recipe: TextRecipe, echo: Say) -> tuple[SentenceEncoder, TextRecipe]:
     """The encoder to train, and the recipe with its length and head filled in where they follow from the encoder.
 
     A sentence-transformers model keeps every module, its prompts and its length, unless the recipe gives a pooling
@@ -245,7 +245,7 @@ def open_encoder(recipe: TextRecipe, say: Say) -> tuple[SentenceEncoder, TextRec
         dropout=wanted.dropout,
         head=recipe.keeps_head,
     )
-    say(f"Encoder: {_kept_and_set(recipe, own)}{describe(encoder)}.")
+    echo(f"Encoder: {_kept_and_set(recipe, own)}{describe(encoder)}.")
     resolved = {"encoder": wanted.model_copy(update={"max_length": encoder.max_seq_length}), "head": head}
     return encoder, recipe.model_copy(update=resolved)
 

@@ -20,24 +20,24 @@ class ThreeLinesTask(Task):
     key = "knn"
     views = 2
 
-    def __init__(self, recipe: ThreeLinesRecipe, folder: Path, say: Say) -> None:
+    def __init__(self, recipe: ThreeLinesRecipe, folder: Path, echo: Say) -> None:
         points, noise = recipe.data.rows // 3 or 100, recipe.data.noise
         self._points, _, self._labels = three_lines(points, noise, recipe.seed)
         options = recipe.encoder.model_dump(exclude={"name"})
         self.encoder = create_image_encoder(recipe.encoder.name, 3, 1, **options)
         self.width = dimension_of(self.encoder)
         self.description = describe_encoder(recipe.encoder, 3, 1, None)
-        say(f"Data: three lines, {3 * points} points, noise {noise:g}; the positive of x is −x with fresh noise.")
+        echo(f"Data: three lines, {3 * points} points, noise {noise:g}; the positive of x is −x with fresh noise.")
         known = label_fraction(self._labels, recipe.data.labels, recipe.seed)
         self._kept, self._aside = held_out_rows(len(self._points), recipe)
         self.trainer = create_trainer(
             recipe, folder, self.encoder, Instances(self._points[self._kept], known[self._kept], self._kept), 3,
-            lambda points: (points, negated(points, noise)), say,
+            lambda points: (points, negated(points, noise)), echo,
         )  # fmt: skip
         self._test, _, self._classes = three_lines(points, noise, recipe.seed, draw=1)
         everything = Instances(self._points, known)
         self.sample = everything.collate(sample_rows(self._kept, recipe))
-        self.held_out = everything.in_batches(measured_rows(self._aside, recipe, self.trainer.args.max_steps, say))
+        self.held_out = everything.in_batches(measured_rows(self._aside, recipe, self.trainer.args.max_steps, echo))
         self.scored = bool(self._aside)
 
     def score(self) -> Scores:

@@ -20,7 +20,7 @@ WORDS = ["steps=6", "evaluation.every=3", "monitor.every=6", "batch.size=32", "d
 
 def study(folder, said=None, **given):
     options = {"objectives": ["ntxent", "vicreg"], "trials": 2, "seeds": 2, "output": str(folder), "jobs": 2, **given}
-    return compare("digits", changes=WORDS, say=(said if said is not None else []).append, **options)
+    return compare("digits", changes=WORDS, echo=(said if said is not None else []).append, **options)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_a_study_whose_encoder_cannot_be_scored_ends_at_once(tmp_path):
     words = [word for word in WORDS if not word.startswith("data.")]
     with pytest.raises(ValueError, match=r"cannot be scored as it was given: data\.held_out is 1420.*; --retry tries"):
         compare("digits", ["ntxent"], [*words, "data.held_out=1420"], seeds=1, trials=1, output=str(tmp_path / "s"),
-                say=[].append)  # fmt: skip
+                echo=[].append)  # fmt: skip
 
 
 def test_a_search_in_stages_resumes_and_ends_with_the_best_setting(tmp_path, monkeypatch):
@@ -180,7 +180,7 @@ def test_a_study_whose_data_is_not_here_is_refused_before_anything_starts(
 ):
     monkeypatch.setattr(process, "start", lambda *args, **rest: pytest.fail("a run was started"))
     with pytest.raises(FileNotFoundError, match=sentence):
-        compare(recipe, ["ntxent"], words, output=str(tmp_path / "study"), say=[].append)
+        compare(recipe, ["ntxent"], words, output=str(tmp_path / "study"), echo=[].append)
     assert not (tmp_path / "study").exists()
 
 

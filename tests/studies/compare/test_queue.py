@@ -29,7 +29,7 @@ def connect(storage):
     queues = []
 
     def make(definition=DEFINITION):
-        queues.append(Queue(storage, "study", definition, say=lambda words: None))
+        queues.append(Queue(storage, "study", definition, echo=lambda words: None))
         return queues[-1]
 
     yield make
@@ -133,7 +133,7 @@ def test_many_workers_may_find_an_empty_database_at_the_same_moment(storage):
     def open_it():
         barrier.wait()
         try:
-            opened.append(Queue(storage, "study", DEFINITION, say=lambda words: None))
+            opened.append(Queue(storage, "study", DEFINITION, echo=lambda words: None))
             opened[-1].storage.remove_session()
         except Exception as error:
             failures.append(error)
@@ -208,7 +208,7 @@ def test_a_study_file_that_was_damaged_is_noticed(change, tmp_path):
 def test_a_file_that_takes_no_more_is_not_waited_for(tmp_path):
     """A server comes back; a full disk says the same an hour later."""
     said = []
-    queue = Queue(f"sqlite:///{tmp_path / 'study.db'}", "study", DEFINITION, say=said.append)
+    queue = Queue(f"sqlite:///{tmp_path / 'study.db'}", "study", DEFINITION, echo=said.append)
     with queue.storage.engine.connect() as connection:
         (pages,) = connection.exec_driver_sql("pragma page_count").fetchone()
         connection.exec_driver_sql(f"pragma max_page_count = {pages}")
@@ -221,7 +221,7 @@ def test_a_file_that_takes_no_more_is_not_waited_for(tmp_path):
 def test_a_storage_that_goes_away_for_a_while_costs_a_sentence_and_a_wait(postgres, fresh_database, monkeypatch):
     monkeypatch.setattr(queues, "PAUSE", 0.1)
     said = []
-    queue = Queue(fresh_database(), "study", DEFINITION, say=said.append)
+    queue = Queue(fresh_database(), "study", DEFINITION, echo=said.append)
     queue.enqueue(cells(1))
     _restart_later(postgres, seconds=1.0)
     assert queue.claim(names(1))[1] == "id0"

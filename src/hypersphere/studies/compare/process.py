@@ -211,7 +211,7 @@ def _train(text: str, folder: Path, threads: int, objective: bytes | None) -> No
     begun = (folder / "recipe.yaml").is_file()
     if folder.exists() and not begun:
         shutil.rmtree(folder)
-    train(recipe, resume=begun, say=lambda words: print(words, flush=True), draw=False)
+    train(recipe, resume=begun, echo=lambda words: print(words, flush=True), draw=False)
 
 
 def _own_group(folder: Path) -> None:

@@ -66,10 +66,10 @@ class Queue:
     """
 
     def __init__(
-        self, url: str, name: str, definition: dict[str, Any], say: Callable[[str], None] = print,
+        self, url: str, name: str, definition: dict[str, Any], echo: Callable[[str], None] = print,
         patience: float = PATIENCE,
     ) -> None:  # fmt: skip
-        self.url, self.say, self.patience = url, say, patience
+        self.url, self.echo, self.patience = url, echo, patience
         self._whole: set[int] = set()  # trials whose result was compared with its seal
         self.worker = f"{socket.gethostname()} {os.getpid()}"
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -277,7 +277,7 @@ class Queue:
                 now = time.monotonic()
                 if since is None:
                     since = now
-                    self.say(f"The storage does not answer ({_first_line(error)}); waiting for it.")
+                    self.echo(f"The storage does not answer ({_first_line(error)}); waiting for it.")
                 if now - since > self.patience:
                     raise StorageError(
                         f"the storage has not answered for {timedelta(seconds=round(now - since))}: "
@@ -286,7 +286,7 @@ class Queue:
                 time.sleep(min(PAUSE, self.patience))
             else:
                 if since is not None:
-                    self.say("The storage is back.")
+                    self.echo("The storage is back.")
                 return answer
 
 

@@ -35,7 +35,7 @@ def compare(
     jobs: int | None = None,
     retry: bool = False,
     known: Path | str | None = None,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
     show: Callable[[Progress], None] = lambda progress: None,
     **given: Any,
 ) -> Comparison:
@@ -72,7 +72,7 @@ def compare(
     if any(cell.id not in earlier for cell in plan.begin):
         process.prepare(plan.begin[0].recipe.task)
     url = storage or f"sqlite:///{folder / 'study.db'}"
-    queue = Queue(url, name_of(study, definition), definition, say)
+    queue = Queue(url, name_of(study, definition), definition, echo)
     try:
         if begun:
             _need_data(plan, attempts | queue.attempts(), retry)
@@ -81,7 +81,7 @@ def compare(
         worker = Worker(
             plan, queue, folder, jobs=jobs, threads=max(1, cores() // jobs), classes=classes, show=show,
             known=earlier,
-            tell=lambda cell, attempt: say(line_of(cell, attempt, plan.metric)),
+            tell=lambda cell, attempt: echo(line_of(cell, attempt, plan.metric)),
         )  # fmt: skip
         with _report_at_the_end(plan, queue, folder):
             worker.run(again=retry)

@@ -104,7 +104,7 @@ def hold(
     work: Path,
     jobs: int | None = None,
     storage: str | None = None,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
 ) -> Held:
     """Runs a contest, or what is left of it, and keeps its runs in ``out/studies/NAME.json``, from which the next round
     goes on wherever it is. ``work`` holds the folders of the runs."""
@@ -132,7 +132,7 @@ def hold(
         return about
 
     try:
-        held.append(compare(study, jobs=jobs, storage=storage, known=known, say=say))
+        held.append(compare(study, jobs=jobs, storage=storage, known=known, echo=echo))
     except KeyboardInterrupt:
         keep()
         raise

@@ -72,7 +72,7 @@ def reproduce(
     scale: Scale | None = None,
     work: Path = Path("studies"),
     jobs: int | None = None,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
 ) -> tuple[Finding, Path]:
     """Runs one item and writes its text, data and figures into ``out/paper/item``; returns the finding and the folder.
 
@@ -82,7 +82,7 @@ def reproduce(
     contests = ITEMS[name].contests
     if contests:
         wanted: Scale = "tiny" if quick else scale or default_scale()
-        held = {each: hold(each, wanted, out=out, work=work, jobs=jobs, say=say) for each in contests}
+        held = {each: hold(each, wanted, out=out, work=work, jobs=jobs, echo=echo) for each in contests}
         return write(name, find(name)(held), out, quick, held)
     start = time.monotonic()
     finding = find(name)(quick)
