@@ -272,15 +272,15 @@ def _transfer(
             pass  # damaged: computed again
     data = [Labelled.of(features, split.labels) for features, split in zip(splits, task.splits(), strict=True)]
 
-    def tell(share: float) -> None:
+    def progress(share: float) -> None:
         progress(f"classifiers of {task.name}", share, 1.0)
 
     if task.test is None:
-        score = cross_validate(data[0], task.classes, protocol, tell)
+        score = cross_validate(data[0], task.classes, protocol, progress)
     elif task.dev is None:
-        score = train_and_test(data[0], data[1], task.classes, protocol, tell)
+        score = train_and_test(data[0], data[1], task.classes, protocol, progress)
     else:
-        score = train_dev_test(data[0], data[1], data[2], task.classes, protocol, tell)
+        score = train_dev_test(data[0], data[1], data[2], task.classes, protocol, progress)
     if path is not None:
         atomic_write(path, json.dumps(asdict(score)) + "\n")
     return score

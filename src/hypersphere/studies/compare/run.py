@@ -81,7 +81,7 @@ def compare(
         worker = Worker(
             plan, queue, folder, jobs=jobs, threads=max(1, cores() // jobs), classes=classes, show=show,
             known=earlier,
-            tell=lambda cell, attempt: echo(line_of(cell, attempt, plan.metric)),
+            on_end=lambda cell, attempt: echo(line_of(cell, attempt, plan.metric)),
         )  # fmt: skip
         with _report_at_the_end(plan, queue, folder):
             worker.run(again=retry)

@@ -58,7 +58,7 @@ class Worker:
     jobs, threads: how many cells side by side, and how many threads each has.
     classes: objectives that exist in this process only, by name.
     known: results of an earlier round, by cell.
-    show: called with the progress whenever something has changed; tell: with each cell that has ended.
+    show: called with the progress whenever something has changed; on_end: with each cell that has ended.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Worker:
         classes: Mapping[str, Any] | None = None,
         known: Mapping[str, dict[str, Any]] | None = None,
         show: Callable[[Progress], None] = lambda progress: None,
-        tell: Callable[[Cell, Attempt], None] = lambda cell, attempt: None,
+        on_end: Callable[[Cell, Attempt], None] = lambda cell, attempt: None,
     ) -> None:
         self.plan, self.queue, self.folder = plan, queue, folder
         self.jobs, self.threads, self.classes = jobs, threads, dict(classes or {})
         self.known = dict(known or {})
-        self.show, self.tell = show, tell
+        self.show, self.on_end = show, on_end
         self.cells = {cell.id: cell for cell in plan.begin}
         self.running: list[process.Running] = []
         self._told: set[str] = set()
@@ -139,7 +139,7 @@ class Worker:
         for cell_id, attempt in attempts.items():
             if cell_id in self.cells and cell_id not in self._told and attempt.state in ("done", "failed"):
                 self._told.add(cell_id)
-                self.tell(self.cells[cell_id], attempt)
+                self.on_end(self.cells[cell_id], attempt)
         return attempts
 
     def _enqueue(self, cells: Iterable[Cell], again: bool) -> None:

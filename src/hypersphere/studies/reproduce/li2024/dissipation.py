@@ -95,10 +95,10 @@ def _grid(quick: bool) -> AngleGrid:
 def _told(name: str) -> Callable[[int, int], None]:
     """Tells how far a simulation is."""
 
-    def tell(done: int, total: int) -> None:
+    def progress(done: int, total: int) -> None:
         _log.info("%s, row %d of %d", TITLES[name], done, total, extra={"done": done, "total": total})
 
-    return tell
+    return progress
 
 
 def _dissipation_maps(names: tuple[str, ...], quick: bool) -> tuple[AngleGrid, dict[str, Any]]:
