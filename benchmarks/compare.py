@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hypersphere.report import markdown_table, atomic_write
+from hypersphere.report import atomic_write, markdown_table
 from hypersphere.studies.compare import compare
 from hypersphere.studies.compare.worker import cores
 

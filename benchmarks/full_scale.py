@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from hypersphere.report import markdown_table, atomic_write
+from hypersphere.report import atomic_write, markdown_table
 from hypersphere.studies.compare.cells import Plan
 from hypersphere.studies.reproduce.contest import contests
 from hypersphere.training.load import write_recipe

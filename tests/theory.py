@@ -23,8 +23,8 @@ def per_anchor(name: str, z1: Tensor, z2: Tensor, **params: Any) -> Tensor:
 
 def gradients(objective: Objective, *z: Tensor, part: str = "loss") -> list[Tensor]:
     leaves = [each.clone().requires_grad_() for each in z]
-    slopes = torch.autograd.grad(objective.terms(*leaves)[part], leaves, allow_unused=True)
-    return [torch.zeros_like(leaf) if s is None else s for leaf, s in zip(leaves, slopes, strict=True)]
+    grads = torch.autograd.grad(objective.terms(*leaves)[part], leaves, allow_unused=True)
+    return [torch.zeros_like(leaf) if s is None else s for leaf, s in zip(leaves, grads, strict=True)]
 
 
 def without_diagonal(matrix: Tensor, fill: float = 0.0) -> Tensor:

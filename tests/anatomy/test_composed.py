@@ -25,8 +25,8 @@ EXTRA = rows(5, 2)
 
 def gradient(objective, labels=None, negatives=None) -> Tensor:
     x = X.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(objective(x, Y, labels, negatives=negatives), [x])
-    return tangent(slope, X)
+    (grad,) = torch.autograd.grad(objective(x, Y, labels, negatives=negatives), [x])
+    return tangent(grad, X)
 
 
 def test_the_hardest_negative_is_one_the_loss_compares_with():

@@ -24,9 +24,9 @@ def test_a_row_of_zeros_receives_nothing_and_leaves_the_others_alone(name: str) 
     objective = hs.create_objective(name)
     found = dissect(objective, zero_row(), Y, scope="batch")
     x = zero_row().requires_grad_()
-    (slope,) = torch.autograd.grad(objective(x, Y), [x])
-    assert not slope[3].any()
-    torch.testing.assert_close(sum(found.parts().values()), tangent(slope, zero_row()), rtol=1e-8, atol=1e-10)
+    (grad,) = torch.autograd.grad(objective(x, Y), [x])
+    assert not grad[3].any()
+    torch.testing.assert_close(sum(found.parts().values()), tangent(grad, zero_row()), rtol=1e-8, atol=1e-10)
     assert not found.moving[3] and bool(found.moving[[0, 1, 2]].all())
     assert found.numbers()["not explained by similarities"] < 1e-8
 
@@ -67,8 +67,8 @@ def test_the_farthest_positive_is_a_number() -> None:
 def test_anchors_whose_gate_is_closed_anyhow_are_not_alive(name: str) -> None:
     objective = hs.create_objective(f"released/{name}")
     x = X.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(objective(x, Y), [x])
-    moved = slope.any(dim=1)
+    (grad,) = torch.autograd.grad(objective(x, Y), [x])
+    moved = grad.any(dim=1)
     found = dissect(objective, X, Y)
     assert not moved.all() and found.numbers()["anchors with gradient"] <= moved.double().mean()
 

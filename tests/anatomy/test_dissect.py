@@ -42,8 +42,8 @@ def test_the_parts_add_up_to_autograds_tangential_gradient(name: str, params: di
     objective = hs.create_objective(name, **params).double()
     parts = hs.dissect(objective, z1, z2, labels, scope="batch").parts(raw=True)
     x = z1.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(objective(x, z2, labels), [x])
-    torch.testing.assert_close(parts["alignment"] + parts["uniformity"], slope, rtol=1e-8, atol=1e-10)
+    (grad,) = torch.autograd.grad(objective(x, z2, labels), [x])
+    torch.testing.assert_close(parts["alignment"] + parts["uniformity"], grad, rtol=1e-8, atol=1e-10)
 
 
 def test_another_librarys_loss_is_taken_apart() -> None:

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from hypersphere.cli.answers import OneSentence, need_folder, fail
+from hypersphere.cli.answers import OneSentence, fail, need_folder
 
 
 @pytest.mark.parametrize(

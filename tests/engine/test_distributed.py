@@ -103,7 +103,7 @@ def test_a_process_without_rows_takes_part() -> None:
         found = workers(3).run(_with_an_empty_share, name, z1.detach(), z2)
         for value, _ in found:
             assert value == pytest.approx(objective(z1, z2).item(), rel=1e-12)
-        torch.testing.assert_close(torch.cat([slope for _, slope in found]) / 3, expected)
+        torch.testing.assert_close(torch.cat([grad for _, grad in found]) / 3, expected)
 
 
 def _with_an_empty_share(name: str, z1: Tensor, z2: Tensor) -> tuple[float, Tensor]:
@@ -208,19 +208,19 @@ def test_parts_are_global_and_differentiable_across_processes() -> None:
     z1, z2 = views(6, 4)
     a = z1.clone().requires_grad_()
     expected = hs.create_objective("align_uniform").terms(a, z2)
-    slopes = {name: torch.autograd.grad(v, [a], retain_graph=True)[0] for name, v in expected.items()}
+    grads = {name: torch.autograd.grad(v, [a], retain_graph=True)[0] for name, v in expected.items()}
     found = workers(2).run(_parts, z1, z2)
     for name, value in expected.items():
         assert found[0][0][name] == found[1][0][name] == pytest.approx(value.item())
-        torch.testing.assert_close(torch.cat([f[1][name] for f in found]) / 2, slopes[name])
+        torch.testing.assert_close(torch.cat([f[1][name] for f in found]) / 2, grads[name])
 
 
 def _parts(z1: Tensor, z2: Tensor) -> tuple[dict[str, float], dict[str, Tensor]]:
     own = slice(0, 2) if dist.get_rank() == 0 else slice(2, 6)
     mine = z1[own].clone().requires_grad_()
     parts = hs.create_objective("align_uniform", gather=True).terms(mine, z2[own])
-    slopes = {name: torch.autograd.grad(value, [mine], retain_graph=True)[0] for name, value in parts.items()}
-    return {name: value.item() for name, value in parts.items()}, slopes
+    grads = {name: torch.autograd.grad(value, [mine], retain_graph=True)[0] for name, value in parts.items()}
+    return {name: value.item() for name, value in parts.items()}, grads
 
 
 def test_learned_settings_are_sharded_with_the_encoder() -> None:

@@ -125,9 +125,9 @@ def test_with_ddp_and_gather_it_equals_one_plain_process() -> None:
     torch.manual_seed(0)
     encoder = Encoder(dropout=0.0)
     expected = gradients(encoder, encoder, hs.create_objective("infonce"), size=10)
-    for value, slopes in workers(2).run(_cached_share, encoder):
+    for value, grads in workers(2).run(_cached_share, encoder):
         assert value == pytest.approx(expected[0], rel=1e-5)
-        for a, b in zip(slopes, expected[1], strict=True):
+        for a, b in zip(grads, expected[1], strict=True):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
 
 

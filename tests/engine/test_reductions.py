@@ -68,9 +68,9 @@ def test_excluded_columns_get_no_gradient_however_large() -> None:
     x = torch.tensor([[1e30, 0.0, 1.0]], requires_grad=True)
     mask = torch.tensor([[False, True, True]])
     for reduce in (masked_logsumexp, masked_max, masked_min, masked_sum, masked_mean):
-        (slope,) = torch.autograd.grad(reduce(x, mask).sum(), [x])
-        assert slope[0, 0] == 0
-        assert slope.isfinite().all()
+        (grad,) = torch.autograd.grad(reduce(x, mask).sum(), [x])
+        assert grad[0, 0] == 0
+        assert grad.isfinite().all()
 
 
 def test_no_cancellation_where_the_excluded_column_dominates() -> None:
@@ -84,8 +84,8 @@ def test_a_row_in_which_nothing_counts_is_infinitely_low_and_passes_no_nan() -> 
     x = torch.zeros(1, 3, requires_grad=True)
     value = masked_logsumexp(x, torch.zeros(1, 3, dtype=torch.bool), 2.0)
     assert value.item() == -np.inf
-    (slope,) = torch.autograd.grad(torch.logaddexp(value, torch.zeros(1)).sum(), [x])
-    assert (slope == 0).all()
+    (grad,) = torch.autograd.grad(torch.logaddexp(value, torch.zeros(1)).sum(), [x])
+    assert (grad == 0).all()
 
 
 @settings(max_examples=25, deadline=None)
@@ -121,8 +121,8 @@ def test_a_weighted_sum_moves_its_second_argument_only() -> None:
         leaf = x.clone().requires_grad_()
         value = weighted_sum(one, leaf)
         np.testing.assert_allclose(value.detach().numpy(), (kept * x).numpy().sum(axis=1))
-        (slope,) = torch.autograd.grad(value @ along, leaf)
-        np.testing.assert_allclose(slope.numpy(), kept.numpy() * along.numpy()[:, None])
+        (grad,) = torch.autograd.grad(value @ along, leaf)
+        np.testing.assert_allclose(grad.numpy(), kept.numpy() * along.numpy()[:, None])
 
 
 @pytest.mark.parametrize("columns", [1, 511, 512, 513, 700, 1024])

@@ -24,9 +24,9 @@ def test_gradients_equal_finite_differences(cos: float) -> None:
     for measure in MEASURES:
         at = torch.tensor([cos - step, cos, cos + step], dtype=torch.float64, requires_grad=True)
         value = measure(at)
-        (slope,) = torch.autograd.grad(value[1], at)
+        (grad,) = torch.autograd.grad(value[1], at)
         below, _, above = value.tolist()
-        assert float(slope[1]) == pytest.approx((above - below) / (2 * step), rel=1e-5)
+        assert float(grad[1]) == pytest.approx((above - below) / (2 * step), rel=1e-5)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -37,9 +37,9 @@ def test_at_and_beyond_the_ends_value_and_gradient_are_finite(
 ) -> None:
     at = torch.tensor(cos, dtype=dtype, requires_grad=True)
     value = measure(at)
-    (slope,) = torch.autograd.grad(value, at)
+    (grad,) = torch.autograd.grad(value, at)
     assert value.isfinite()
-    assert slope.isfinite()
+    assert grad.isfinite()
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -49,16 +49,16 @@ def test_coincident_points_are_near_zero_apart_and_push_nothing(
 ) -> None:
     at = torch.ones(3, dtype=dtype, requires_grad=True)
     value = measure(at)
-    (slope,) = torch.autograd.grad(value.sum(), at)
+    (grad,) = torch.autograd.grad(value.sum(), at)
     assert value.max() < 1e-3
-    assert slope.tolist() == [0.0, 0.0, 0.0]
+    assert grad.tolist() == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_nearly_coincident_points_still_push(measure: Callable[[Tensor], Tensor]) -> None:
     at = torch.tensor(1 - 1e-9, dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad(measure(at), at)
-    assert slope < -1e3
+    (grad,) = torch.autograd.grad(measure(at), at)
+    assert grad < -1e3
 
 
 @settings(deadline=None)

@@ -36,11 +36,11 @@ def test_a_float16_row_has_a_direction_from_its_smallest_normal_number_on() -> N
 @given(st.integers(0, 1000), st.lists(st.integers(-25, 25), min_size=4, max_size=4))
 def test_the_gradient_is_tangent_and_shrinks_with_the_norm(seed: int, powers: list[int]) -> None:
     size = 10.0 ** torch.tensor(powers, dtype=torch.float64).unsqueeze(1)
-    z, slope = rows(seed) * size, rows(seed + 1)
+    z, grad = rows(seed) * size, rows(seed + 1)
     z.requires_grad_()
     h = unit(z)
-    (found,) = torch.autograd.grad(h, z, slope)
-    expected = (slope - h * (slope * h).sum(dim=1, keepdim=True)) / z.norm(dim=1, keepdim=True)
+    (found,) = torch.autograd.grad(h, z, grad)
+    expected = (grad - h * (grad * h).sum(dim=1, keepdim=True)) / z.norm(dim=1, keepdim=True)
     torch.testing.assert_close(found * size, (expected * size).detach())
 
 
@@ -49,11 +49,11 @@ def test_a_zero_row_stays_zero_and_receives_no_gradient() -> None:
     z[2] = 0
     z.requires_grad_()
     h, inverse = normalize(z)
-    (slope,) = torch.autograd.grad((h * rows(1)).sum(), z)
+    (grad,) = torch.autograd.grad((h * rows(1)).sum(), z)
     assert torch.equal(h[2], torch.zeros(5, dtype=torch.float64))
     assert inverse[2] == 0
-    assert torch.equal(slope[2], torch.zeros(5, dtype=torch.float64))
-    assert slope[[0, 1, 3]].abs().min() > 0
+    assert torch.equal(grad[2], torch.zeros(5, dtype=torch.float64))
+    assert grad[[0, 1, 3]].abs().min() > 0
     torch.testing.assert_close(h[[0, 1, 3]], unit(z)[[0, 1, 3]])
 
 
@@ -78,8 +78,8 @@ def test_a_tiny_row_is_normalised_like_any_other() -> None:
     z = torch.tensor([[3e-25, 4e-25], [3.0, 4.0]], requires_grad=True)
     h = unit(z)
     torch.testing.assert_close(h, torch.tensor([[0.6, 0.8], [0.6, 0.8]]))
-    (slope,) = torch.autograd.grad(h, z, torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
-    torch.testing.assert_close(slope[0] * 1e-25, slope[1])
+    (grad,) = torch.autograd.grad(h, z, torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
+    torch.testing.assert_close(grad[0] * 1e-25, grad[1])
 
 
 def test_a_huge_row_neither_overflows_nor_loses_its_gradient() -> None:
@@ -88,8 +88,8 @@ def test_a_huge_row_neither_overflows_nor_loses_its_gradient() -> None:
     h, inverse = normalize(z)
     torch.testing.assert_close(h[0], torch.full((2,), 0.5**0.5))
     assert inverse.isfinite().all()
-    (slope,) = torch.autograd.grad(h[:, 0].sum(), z)
-    assert slope.isfinite().all()
+    (grad,) = torch.autograd.grad(h[:, 0].sum(), z)
+    assert grad.isfinite().all()
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
@@ -161,10 +161,10 @@ def test_forward_mode_goes_through_its_gradient(inside: bool) -> None:
     with forward_ad.dual_level():
         if inside:
             dual = forward_ad.make_dual(leaf, direction)
-            (slope,) = torch.autograd.grad((weights * unit(dual) ** 3).sum(), dual)
-            torch.testing.assert_close(forward_ad.unpack_dual(slope).tangent, expected)
+            (grad,) = torch.autograd.grad((weights * unit(dual) ** 3).sum(), dual)
+            torch.testing.assert_close(forward_ad.unpack_dual(grad).tangent, expected)
         else:  # linear in what comes from above
             above = forward_ad.make_dual(weights, weights.flip(0))
-            (slope,) = torch.autograd.grad(outside, leaf, above)
+            (grad,) = torch.autograd.grad(outside, leaf, above)
             (linear,) = torch.autograd.grad(unit(leaf), leaf, weights.flip(0))
-            torch.testing.assert_close(forward_ad.unpack_dual(slope).tangent, linear)
+            torch.testing.assert_close(forward_ad.unpack_dual(grad).tangent, linear)

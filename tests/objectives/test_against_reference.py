@@ -71,8 +71,8 @@ def test_gradient_equals_differences_of_plain_loops(name: str, params: dict[str,
         return reference_value(name, params, objective, x, y, labels)
 
     expected = ref.finite_difference(value, z1.numpy(), z2.numpy())
-    for slope, difference in zip(found, expected, strict=True):
-        np.testing.assert_allclose(slope.numpy(), np.asarray(difference), atol=2e-7)
+    for grad, difference in zip(found, expected, strict=True):
+        np.testing.assert_allclose(grad.numpy(), np.asarray(difference), atol=2e-7)
 
 
 @pytest.mark.parametrize(("name", "params"), **cases.named([c for c in cases.DETACHED if c[0] != "dclw"]))
@@ -81,8 +81,8 @@ def test_detached_gradient_equals_closed_form_in_loops(name: str, params: dict[s
     a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
     hs.create_objective(name, **params)(a, b).backward()
     expected = ref.GRADIENTS[name](z1.numpy(), z2.numpy(), **params)
-    for slope, closed in zip((a.grad, b.grad), expected, strict=True):
-        given = torch.zeros_like(a) if slope is None else slope
+    for grad, closed in zip((a.grad, b.grad), expected, strict=True):
+        given = torch.zeros_like(a) if grad is None else grad
         np.testing.assert_allclose(given.numpy(), np.asarray(closed), atol=1e-11)
 
 

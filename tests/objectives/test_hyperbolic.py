@@ -60,9 +60,9 @@ def test_float32_rows_near_the_rim_lose_no_digits(spread: float, curvature: floa
     a = z1.clone().requires_grad_()
     with mp.workdps(50), context():  # type: ignore[operator]
         ball = objective.terms(a, z2)["ball"]
-        (slope,) = torch.autograd.grad(ball, a)
+        (grad,) = torch.autograd.grad(ball, a)
         rows, keys = exact(z1), exact(z2)
-        assert ball.dtype == slope.dtype == torch.float32
+        assert ball.dtype == grad.dtype == torch.float32
         assert ball.item() == pytest.approx(float(ball_infonce(rows, keys, curvature)), rel=3e-7)
         step = mp.mpf(10) ** -15
         differences = np.zeros(z1.shape)
@@ -74,7 +74,7 @@ def test_float32_rows_near_the_rim_lose_no_digits(spread: float, curvature: floa
                     moved[i][k] += sign * step
                     sides.append(ball_infonce(moved, keys, curvature))
                 differences[i, k] = float((sides[0] - sides[1]) / (2 * step))
-    np.testing.assert_allclose(slope.numpy(), differences, rtol=1e-6, atol=1e-6 * np.abs(differences).max())
+    np.testing.assert_allclose(grad.numpy(), differences, rtol=1e-6, atol=1e-6 * np.abs(differences).max())
 
 
 def test_a_bare_product_in_float32_would_lose_them() -> None:

@@ -125,8 +125,8 @@ def test_float16_rows_without_a_normal_number_count_as_zero(name: str, params: d
             value = objective(z1, z2, some_labels(6))
             zero = objective(torch.zeros(6, 4), torch.zeros(6, 4), some_labels(6))
         assert value.item() == zero.item()
-        for slope in torch.autograd.grad(value, [z1, z2], allow_unused=True):
-            assert slope is None or slope.isfinite().all()
+        for grad in torch.autograd.grad(value, [z1, z2], allow_unused=True):
+            assert grad is None or grad.isfinite().all()
 
 
 @pytest.mark.parametrize("temperature", [0.005, 0.01, 0.05, 0.5, 5.0])
@@ -153,9 +153,9 @@ def test_a_zero_row_gets_no_gradient(name: str, params: dict[str, Any]) -> None:
     z1.requires_grad_()
     for context in (hs.dense(), hs.streaming(2)):
         with context:
-            (slope,) = torch.autograd.grad(hs.create_objective(name, **params)(z1, z2, some_labels(5)), [z1])
-        assert (slope[2] == 0).all()
-        assert slope.isfinite().all()
+            (grad,) = torch.autograd.grad(hs.create_objective(name, **params)(z1, z2, some_labels(5)), [z1])
+        assert (grad[2] == 0).all()
+        assert grad.isfinite().all()
 
 
 def test_huge_and_tiny_rows_have_the_value_of_their_direction() -> None:

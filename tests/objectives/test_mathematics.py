@@ -22,8 +22,8 @@ ROTATION_INVARIANT = [c for c in PAIRWISE if c[0] != "mbarlow" or c[1].get("stag
 def gradients(objective: Objective, *z: torch.Tensor) -> list[torch.Tensor]:
     leaves = [each.clone().requires_grad_() for each in z]
     value = objective(*leaves, some_labels(len(leaves[0])))
-    slopes = torch.autograd.grad(value, leaves, allow_unused=True)
-    return [torch.zeros_like(leaf) if s is None else s for leaf, s in zip(leaves, slopes, strict=True)]
+    grads = torch.autograd.grad(value, leaves, allow_unused=True)
+    return [torch.zeros_like(leaf) if s is None else s for leaf, s in zip(leaves, grads, strict=True)]
 
 
 @pytest.mark.parametrize(("name", "params"), **cases.named(ROTATION_INVARIANT))
@@ -205,8 +205,8 @@ def test_rank_one_is_stationary(name: str, params: dict[str, Any]) -> None:
     """All rows ±z*: any loss of cosines has no gradient there (Li & Pimentel-Alarcón 2024, Theorem 3.1)."""
     signs = torch.tensor([1, 1, -1, 1, -1, 1.0], dtype=torch.float64)[:, None]
     direction = torch.tensor([[0.3, -0.5, 0.2, 0.7]], dtype=torch.float64)
-    for slope in gradients(hs.create_objective(name, **params), signs * direction, signs * direction):
-        assert slope.abs().max() < 1e-9
+    for grad in gradients(hs.create_objective(name, **params), signs * direction, signs * direction):
+        assert grad.abs().max() < 1e-9
 
 
 def test_rank_one_is_a_saddle_and_not_a_minimum() -> None:

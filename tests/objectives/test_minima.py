@@ -80,21 +80,21 @@ def ntxent_at_rank_one(signs: list[int], tau: float) -> tuple[Tensor, Tensor]:
     def loss(z: Tensor) -> Tensor:
         return objective(z[:size], z[size:])
 
-    slope = torch.autograd.functional.jacobian(loss, start)
+    grad = torch.autograd.functional.jacobian(loss, start)
     hessian = torch.autograd.functional.hessian(loss, start).reshape(start.numel(), start.numel())
-    return slope, torch.linalg.eigvalsh(hessian)
+    return grad, torch.linalg.eigvalsh(hessian)
 
 
 @pytest.mark.parametrize("tau", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("signs", SIGNS, ids=["".join("+-"[s < 0] for s in signs) for signs in SIGNS])
 def test_every_pattern_of_signs_at_rank_one_is_a_saddle_of_ntxent(signs: list[int], tau: float) -> None:
-    slope, curvature = ntxent_at_rank_one(signs, tau)
-    assert slope.abs().max() < 1e-9
+    grad, curvature = ntxent_at_rank_one(signs, tau)
+    assert grad.abs().max() < 1e-9
     assert curvature.min() < -1e-3
 
 
 def test_two_opposite_instances_are_at_rank_one_and_a_minimum() -> None:
     """The simplex of two points is a line."""
-    slope, curvature = ntxent_at_rank_one([1, -1, 1, -1], 0.5)
-    assert slope.abs().max() < 1e-9
+    grad, curvature = ntxent_at_rank_one([1, -1, 1, -1], 0.5)
+    assert grad.abs().max() < 1e-9
     assert curvature.min() > -1e-9

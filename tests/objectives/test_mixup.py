@@ -90,8 +90,8 @@ def test_dhel_of_both_views_has_a_mix_in_either_energy(kind: str, normalize: boo
     mixes = mixtures(x, y, x, kind, 0.3, normalize)
     assert objective(z1, z2).item() == pytest.approx(dhel(z1, z2, mixes), rel=1e-12)
     expected = ref.finite_difference(lambda a, b: dhel(a, b, mixes), z1.numpy(), z2.numpy())
-    for slope, difference in zip(gradients(objective, z1, z2), expected, strict=True):
-        np.testing.assert_allclose(slope, difference, atol=1e-8)
+    for grad, difference in zip(gradients(objective, z1, z2), expected, strict=True):
+        np.testing.assert_allclose(grad, difference, atol=1e-8)
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def mbarlow_turn(
 
     columns = [[*(j for j in range(size) if j != i), None] for i in range(size)]
     total = math.fsum(closeness(i, j) for i in range(size) for j in columns[i])
-    value, slopes = 0.0, []
+    value, grads = 0.0, []
     pull = [1 - (1 - 30.0) * ref.mean([x[i][k] * y[i][k] for i in range(size)]) for k in range(width)]
     for i in range(size):
         weights = [closeness(i, j) * (1 / total if late else 2 * 30.0 / size**2) for j in columns[i]]
@@ -123,13 +123,13 @@ def mbarlow_turn(
         target = [factor * y[i][k] * (1 if late else pull[k]) for k in range(width)]
         nearest = max(ref.dot(x[i], cross[i] if j is None else y[j]) for j in columns[i])
         gate = 1.0 if not late or ref.dot(x[i], y[i]) - nearest < 0.3 else 0.0
-        slope = [
+        grad = [
             gate * (math.fsum(w * v[k] for w, v in zip(weights, vectors, strict=True)) - target[k])
             for k in range(width)
         ]
-        slopes.append(slope)
-        value += ref.dot(x[i], slope)
-    return value, slopes
+        grads.append(grad)
+        value += ref.dot(x[i], grad)
+    return value, grads
 
 
 @pytest.mark.parametrize(("kind", "normalize"), KINDS)
@@ -142,8 +142,8 @@ def test_mbarlow_weighs_gates_and_moves_by_the_same_mixed_instance(stage: str, k
     (one, in_x), (two, in_y) = (mbarlow_turn(a, b, stage, kind, normalize) for a, b in ((x, y), (y, x)))
     assert objective(z1, z2).item() == pytest.approx(one + two, rel=1e-11)
     expected = ref.raw_gradients(z1, in_x), ref.raw_gradients(z2, in_y)
-    for slope, closed in zip(gradients(objective, z1, z2), expected, strict=True):
-        np.testing.assert_allclose(slope, closed, atol=1e-11)
+    for grad, closed in zip(gradients(objective, z1, z2), expected, strict=True):
+        np.testing.assert_allclose(grad, closed, atol=1e-11)
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -194,8 +194,8 @@ def test_hyperbolic_mixes_on_the_sphere_and_on_the_hyperboloid(kind: str, normal
 
     assert objective(z1, z2).item() == pytest.approx(value(z1, z2), rel=1e-11)
     expected = ref.finite_difference(value, z1.numpy(), z2.numpy())
-    for slope, difference in zip(gradients(objective, z1, z2), expected, strict=True):
-        np.testing.assert_allclose(slope, difference, atol=1e-7)
+    for grad, difference in zip(gradients(objective, z1, z2), expected, strict=True):
+        np.testing.assert_allclose(grad, difference, atol=1e-7)
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -227,14 +227,14 @@ def test_released_triplets_stay_released(name: str, context: Any) -> None:
         objective = hs.create_objective("mixup", base=base, kind=kind, mix=0.7, normalize=normalize)
         mixed = mixtures(y, x, x, kind, 0.7, normalize)[1]
         with context():
-            found, slopes = objective(z1, z2).item(), gradients(objective, z1, z2)
+            found, grads = objective(z1, z2).item(), gradients(objective, z1, z2)
         assert found == pytest.approx(released(name, z1, z2, mixed, 1.5), rel=1e-11)
-        for slope, difference in zip(
-            slopes,
+        for grad, difference in zip(
+            grads,
             ref.finite_difference(lambda a, b, m=mixed: released(name, a, b, m, 1.5), z1.numpy(), z2.numpy()),
             strict=True,
         ):
-            np.testing.assert_allclose(slope, difference, atol=1e-7)
+            np.testing.assert_allclose(grad, difference, atol=1e-7)
     harmless = hs.create_objective("mixup", base=base, mix=1.0)  # the hardest negative once more
     with context():
         assert harmless(z1, z2).item() == pytest.approx(released(name, z1, z2, None, 1.5), rel=1e-12)
@@ -294,10 +294,10 @@ def test_supcon_mixes_no_positives(form: str, kind: str, normalize: bool, labels
     expected = ref.finite_difference(lambda a, b: supcon(a, b, labels, mixes, form), z1.numpy(), z2.numpy())
     for context in (hs.dense(), hs.streaming(2)):
         with context:
-            found, slopes = objective(z1, z2, torch.tensor(labels)), gradients(objective, z1, z2, torch.tensor(labels))
+            found, grads = objective(z1, z2, torch.tensor(labels)), gradients(objective, z1, z2, torch.tensor(labels))
         assert found.item() == pytest.approx(supcon(z1, z2, labels, mixes, form), rel=1e-11)
-        for slope, difference in zip(slopes, expected, strict=True):
-            np.testing.assert_allclose(slope, difference, atol=1e-8)
+        for grad, difference in zip(grads, expected, strict=True):
+            np.testing.assert_allclose(grad, difference, atol=1e-8)
     if len(set(labels)) == 1 and labels[0] >= 0:  # nothing to mix
         plain = hs.create_objective(**base)(z1, z2, torch.tensor(labels))
         assert found.item() == pytest.approx(plain.item(), rel=1e-12)

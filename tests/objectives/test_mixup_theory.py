@@ -64,8 +64,8 @@ def test_mixup_equals_plain_loops_and_its_mix_carries_no_gradient(base: str, kin
     still = [mixed_vectors(h, g, both, **how), mixed_vectors(g, h, both, **how)]
     frozen = ref.finite_difference(lambda x, y: mixup_loops(x, y, both, still), z1.numpy(), z2.numpy())
     moving = ref.finite_difference(lambda x, y: mixup_loops(x, y, both, **how), z1.numpy(), z2.numpy())
-    for slope, expected in zip(gradients(objective, z1, z2), frozen, strict=True):
-        np.testing.assert_allclose(slope.numpy(), expected, atol=1e-8)
+    for grad, expected in zip(gradients(objective, z1, z2), frozen, strict=True):
+        np.testing.assert_allclose(grad.numpy(), expected, atol=1e-8)
     assert np.abs(np.asarray(frozen[1]) - np.asarray(moving[1])).max() > 1e-3
 
 

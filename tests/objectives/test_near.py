@@ -102,8 +102,8 @@ def value_and_turning(objective: Any, z1: Tensor, z2: Tensor) -> tuple[float, Te
     """The loss, and its derivative in the angle of every row."""
     a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
     value = objective(a, b)
-    slopes = torch.autograd.grad(value, [a, b], allow_unused=True, materialize_grads=True)
-    along = [(s * torch.stack([-z[:, 1], z[:, 0]], dim=1)).sum(dim=1) for s, z in zip(slopes, (z1, z2), strict=True)]
+    grads = torch.autograd.grad(value, [a, b], allow_unused=True, materialize_grads=True)
+    along = [(s * torch.stack([-z[:, 1], z[:, 0]], dim=1)).sum(dim=1) for s, z in zip(grads, (z1, z2), strict=True)]
     return value.item(), torch.cat(along).double()
 
 
@@ -141,14 +141,14 @@ def test_of_equally_near_vectors_blocks_and_the_whole_choose_the_same(name: str,
     z1 = torch.randn(60, 2, generator=generator)
     z1[30:] = z1[:30].flip(0)
     z2 = z1 + 0.3 * torch.randn(60, 2, generator=generator)
-    slopes = []
+    grads = []
     for way in WAYS.values():
         a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
         with way():
             value = hs.create_objective(name, **params)(a, b)
-        slopes.append(torch.cat(torch.autograd.grad(value, [a, b], allow_unused=True, materialize_grads=True)))
-    for other in slopes[1:]:
-        assert (other - slopes[0]).norm() < 1e-4 * slopes[0].norm()
+        grads.append(torch.cat(torch.autograd.grad(value, [a, b], allow_unused=True, materialize_grads=True)))
+    for other in grads[1:]:
+        assert (other - grads[0]).norm() < 1e-4 * grads[0].norm()
 
 
 def similarities() -> tuple[Tensor, Tensor, Tensor]:

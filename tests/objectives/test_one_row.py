@@ -107,9 +107,9 @@ def test_one_row_is_the_limit_of_its_loss(name: str, params: dict[str, Any], str
         found = torch.autograd.grad(value, [z1, z2, *objective.parameters()])
         terms = objective.terms(z1, z2)
     assert value.item() == pytest.approx(stated(c), rel=1e-6 if name == "siglip" else 1e-12, abs=1e-300)
-    slope = (stated(c + 1e-6) - stated(c - 1e-6)) / 2e-6
+    grad = (stated(c + 1e-6) - stated(c - 1e-6)) / 2e-6
     for view in (0, 1):
-        torch.testing.assert_close(found[view], slope * along[view], rtol=1e-7, atol=1e-9 * abs(slope))
+        torch.testing.assert_close(found[view], grad * along[view], rtol=1e-7, atol=1e-9 * abs(grad))
     assert all(each.isfinite().all() for each in found)
     assert all(term.isfinite().all() for term in terms.values())
     assert terms.keys() == objective.terms(*(z.repeat(2, 1) for z in pair())).keys()  # as in any other batch
@@ -135,9 +135,9 @@ def test_a_modified_objective_keeps_the_pull_of_its_original_alone(
     name = name.rpartition("/")[2]
     pull = 2 * (1 - (1 - 30.0) * h * g) if name == "mbarlow" else 2 * torch.ones_like(h)
     assert value.item() == pytest.approx(-2 * (pull * h * g).sum().item(), rel=1e-12)
-    for slope, own, other, z in zip(found, (h, g), (g, h), (z1, z2), strict=True):
+    for grad, own, other, z in zip(found, (h, g), (g, h), (z1, z2), strict=True):
         moved = -pull * other
-        torch.testing.assert_close(slope, (moved - (moved * own).sum() * own) / z.detach().norm())
+        torch.testing.assert_close(grad, (moved - (moved * own).sum() * own) / z.detach().norm())
     assert name == "mbarlow" or value.item() == pytest.approx(-4 * c)
     assert name == "mbarlow" or torch.allclose(found[0], -2 * along[0])
 
@@ -239,10 +239,10 @@ def test_one_row_of_two_processes_has_the_gradient_of_one_process() -> None:
         value = hs.create_objective(name, **params).double()(z1, z2)
         expected = torch.autograd.grad(value, [z1, z2])
         found = workers(2).run(_one_row_on_the_second, name, params, z1.detach(), z2.detach())
-        for rank, (shared, slopes) in enumerate(found):
+        for rank, (shared, grads) in enumerate(found):
             assert shared == pytest.approx(value.item(), rel=1e-12), name
-            for slope, one in zip(slopes, expected, strict=True):
-                torch.testing.assert_close(slope / 2, one[:rank], rtol=1e-9, atol=1e-12)
+            for grad, one in zip(grads, expected, strict=True):
+                torch.testing.assert_close(grad / 2, one[:rank], rtol=1e-9, atol=1e-12)
 
 
 def _one_row_on_the_second(

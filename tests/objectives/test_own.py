@@ -58,8 +58,8 @@ def test_what_is_learned_may_be_a_number_in_any_shape(context: Any, shape: tuple
         objective.learned = parameter
         with context():
             objective(torch.eye(5), torch.eye(5).roll(1, 0)).backward()
-        slope = parameter.grad
-        assert slope is not None and slope.shape == shape and bool(slope != 0)
+        grad = parameter.grad
+        assert grad is not None and grad.shape == shape and bool(grad != 0)
 
 
 @pytest.mark.parametrize("context", PLACES, ids=["dense", "streaming"])

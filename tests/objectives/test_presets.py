@@ -246,9 +246,9 @@ def test_lightly_does_not_differentiate_the_weights_of_dclw() -> None:
     weights = mises_fisher_weights(z1.tolist(), z2.tolist())
     expected = finite_difference(lambda x, y: weighed_dcl(x, y, weights), z1.numpy(), z2.numpy())
     moving = finite_difference(lambda x, y: lightly_dclw(x, y, None), z1.numpy(), z2.numpy())
-    for slope, frozen, free in zip(found, expected, moving, strict=True):
-        np.testing.assert_allclose(slope.numpy(), frozen, atol=1e-7)
-        assert np.abs(slope.numpy() - np.asarray(free)).max() > 1e-2
+    for grad, frozen, free in zip(found, expected, moving, strict=True):
+        np.testing.assert_allclose(grad.numpy(), frozen, atol=1e-7)
+        assert np.abs(grad.numpy() - np.asarray(free)).max() > 1e-2
 
 
 RELEASED: list[tuple[str, str, dict[str, Any]]] = [

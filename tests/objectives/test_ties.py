@@ -23,10 +23,10 @@ def test_a_triplet_stops_exactly_at_its_margin(name: str, measure: Callable[[Ten
     below, above = (hs.create_objective(name, margin=gap + step) for step in (-1e-9, 1e-9))
     assert below(x, y).item() == 0
     assert above(x, y).item() == pytest.approx(1e-9, rel=1e-3)
-    for slope in gradients(below, x, y):
-        assert (slope == 0).all()
-    for slope in gradients(above, x, y):
-        assert (slope.abs().amax(dim=1) > 1e-2).all()
+    for grad in gradients(below, x, y):
+        assert (grad == 0).all()
+    for grad in gradients(above, x, y):
+        assert (grad.abs().amax(dim=1) > 1e-2).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -39,8 +39,8 @@ def test_duplicates_and_ties_leave_value_and_gradient_finite(name: str, params: 
         a, b = one.clone().requires_grad_(), two.clone().requires_grad_()
         value = hs.create_objective(name, **params)(a, b, some_labels(6))
         assert value.isfinite()
-        for slope in torch.autograd.grad(value, [a, b], allow_unused=True):
-            assert slope is None or slope.isfinite().all()
+        for grad in torch.autograd.grad(value, [a, b], allow_unused=True):
+            assert grad is None or grad.isfinite().all()
 
 
 @pytest.mark.parametrize("name", ["mpt", "met", "mat"])

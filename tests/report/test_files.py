@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.report import markdown_table, atomic_write
+from hypersphere.report import atomic_write, markdown_table
 from hypersphere.report.files import Content, is_stream, remove_unfinished
 
 

@@ -127,13 +127,13 @@ def test_table1_blames_scale_where_training_does_not_help():
 # --- Table 2
 
 
-def tried(best, size=0.05, slope=3000.0):
+def tried(best, size=0.05, grad=3000.0):
     """A full-scale contest whose score falls with the squared distance of the margin from its best value."""
 
     def make(cell):
         objective = cell.recipe.create_objective()
         away = objective.margin - best[cell.objective] if cell.objective in best else 0.0
-        return finished(cell, 50.0 - slope * away**2 + noise(cell, "dev", size))
+        return finished(cell, 50.0 - grad * away**2 + noise(cell, "dev", size))
 
     return contest("nie-objectives", make, "full")
 

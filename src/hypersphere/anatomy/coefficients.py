@@ -34,7 +34,7 @@ STEEP = 0.9  # steps that shrink by less on that way lead to no limit
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Slopes of a loss in the similarities of the N anchors h_i of the first view.
+    """Derivatives of a loss in the similarities of the N anchors h_i of the first view.
 
     positive: (N,) of h_i·h'_i; cross: (N, N) of h_i·h'_j; same: (N, N) of h_i·h_j, with zero diagonals;
     extra: (N, M) of h_i·n_j; same_label: (N, 2N + M) True at rows of other instances that are positives too, by their
@@ -123,18 +123,18 @@ def of_objective(
             leaves.append((direction, positive, matrices))
         total = _total(objective, found, scope)
     flat = [leaf for _, positive, matrices in leaves for leaf in (positive, *matrices)]
-    slopes = iter(torch.autograd.grad(total, flat, allow_unused=True))
+    grads = iter(torch.autograd.grad(total, flat, allow_unused=True))
     size, more = batch.size, len(batch.rows[2])
     square = h.new_zeros(size, size)
     result = Coefficients(h.new_zeros(size), square, square.clone(), h.new_zeros(size, more), same_label)
     for direction, positive, matrices in leaves:
-        own = next(slopes)
-        by_read = [next(slopes) for _ in matrices]
+        own = next(grads)
+        by_read = [next(grads) for _ in matrices]
         if direction.anchor == 0 or (scope == "batch" and not objective.one_sided):
             result.positive.add_(torch.zeros_like(positive) if own is None else own)
-        for read, slope in zip(objective.reads, by_read, strict=True):
-            if slope is not None:
-                _place(result, direction, read, slope, scope, objective.one_sided, roles)
+        for read, grad in zip(objective.reads, by_read, strict=True):
+            if grad is not None:
+                _place(result, direction, read, grad, scope, objective.one_sided, roles)
     for matrix in (result.cross, result.same):
         matrix.fill_diagonal_(0)
     return result
@@ -172,15 +172,15 @@ def _place(
     result: Coefficients,
     direction: Direction,
     read: Read,
-    slope: Tensor,
+    grad: Tensor,
     scope: str,
     one_sided: bool,
     roles: tuple[str, ...],
 ) -> None:
-    """Adds a matrix's slopes to the coefficients of the first view's rows, as anchors and, in a batch, as keys."""
+    """Adds a matrix's gradients to the coefficients of the first view's rows, as anchors and, in a batch, as keys."""
     size = direction.batch.size
     cut = {"cross": ["cross"], "same": ["same"], "other": ["other"], "both": ["cross", "same"]}[read]
-    parts = list(slope.split([size] * len(cut) + [slope.shape[1] - size * len(cut)], dim=1))
+    parts = list(grad.split([size] * len(cut) + [grad.shape[1] - size * len(cut)], dim=1))
     own = direction.sources(read)[0] == 0  # the rows are the first view's
     anchors, keys = "anchor" in roles, "key" in roles and scope == "batch" and not one_sided
     for kind, part in zip([*cut, "extra"], parts, strict=True):
@@ -238,13 +238,13 @@ def of_callable(loss: Loss, views: Views, same_label: Tensor | None = None) -> C
     sizes = [len(rows) for rows in views]
     private = EPSILON * torch.diag(torch.cat(views).any(dim=1)).to(views[0])
     x, *others = (torch.cat(pair, dim=1) for pair in zip(views, private.split(sizes), strict=True))
-    slope = gradient(loss, (x, *others))[:, views[0].shape[1] :] / EPSILON
-    same, cross, *extra = slope.split(sizes, dim=1)
+    grad = gradient(loss, (x, *others))[:, views[0].shape[1] :] / EPSILON
+    same, cross, *extra = grad.split(sizes, dim=1)
     return Coefficients(
         cross.diagonal().clone(),
         cross.clone().fill_diagonal_(0),
         same.clone().fill_diagonal_(0),
-        extra[0] if extra else slope[:, :0],
+        extra[0] if extra else grad[:, :0],
         same_label,
     )
 
@@ -253,8 +253,8 @@ def gradient(loss: Loss, views: Views) -> Tensor:
     """Gradient of a loss, or of the sum of its numbers, in the first view."""
     x = views[0].detach().clone().requires_grad_()
     with torch.enable_grad():
-        (slope,) = torch.autograd.grad(loss(x, *views[1:]).sum(), [x])
-    return slope
+        (grad,) = torch.autograd.grad(loss(x, *views[1:]).sum(), [x])
+    return grad
 
 
 def undissipated(loss: Loss, views: Views, found: Coefficients, anchors: list[int]) -> Tensor:

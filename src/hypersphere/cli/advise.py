@@ -11,7 +11,7 @@ from rich.table import Table
 
 from hypersphere.anatomy.advice import Advice, list_advice, why_not
 from hypersphere.anatomy.advice import advise as find
-from hypersphere.cli.answers import console, print_table, fail
+from hypersphere.cli.answers import console, fail, print_table
 from hypersphere.cli.own import Imports, import_files, need_objective
 from hypersphere.cli.views import Views, find_views
 

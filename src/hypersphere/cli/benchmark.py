@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 
 from hypersphere import __version__
-from hypersphere.cli.answers import console, need_file, print_table, fail
+from hypersphere.cli.answers import console, fail, need_file, print_table
 from hypersphere.cli.own import Imports, import_files
 from hypersphere.documents import expand
 from hypersphere.figures import draw_growth

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hypersphere.cli.answers import console, need_folder, fail
+from hypersphere.cli.answers import console, fail, need_folder
 from hypersphere.cli.starting import nothing_begun
 from hypersphere.documents import expand
 

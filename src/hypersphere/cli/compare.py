@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hypersphere.cli.answers import console, print_table, fail
+from hypersphere.cli.answers import console, fail, print_table
 from hypersphere.cli.own import Imports, import_files
 from hypersphere.cli.starting import nothing_begun
 

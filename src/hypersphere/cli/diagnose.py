@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from hypersphere.cli.answers import console, need_file, print_table, fail
+from hypersphere.cli.answers import console, fail, need_file, print_table
 from hypersphere.cli.sources import VIEWS, embed_text, load_source, name_rows
 from hypersphere.diagnostics import Diagnosis
 from hypersphere.diagnostics import diagnose as check

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hypersphere.anatomy import Anatomy
 from hypersphere.anatomy import dissect as take_apart
-from hypersphere.cli.answers import console, need_folder, fail
+from hypersphere.cli.answers import console, fail, need_folder
 from hypersphere.cli.dissection import Case, Question, draw, print_answer
 from hypersphere.cli.dissection import as_json as to_json
 from hypersphere.cli.own import Imports, import_files, need_objective

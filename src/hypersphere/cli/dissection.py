@@ -15,7 +15,7 @@ from rich.table import Table
 
 from hypersphere.anatomy import Anatomy, AngleGrid, form_settings
 from hypersphere.anatomy.anatomy import KEPT, LEGEND
-from hypersphere.cli.answers import console, print_table, fail
+from hypersphere.cli.answers import console, fail, print_table
 from hypersphere.objectives import Objective
 from hypersphere.report import atomic_write
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hypersphere.cli.answers import console, need_file, need_folder, fail
+from hypersphere.cli.answers import console, fail, need_file, need_folder
 from hypersphere.cli.starting import nothing_begun
 from hypersphere.data.integrity import known_name
 from hypersphere.documents import locate, read_yaml

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
-from hypersphere.cli.answers import console, need_folder, print_table, fail
+from hypersphere.cli.answers import console, fail, need_folder, print_table
 from hypersphere.cli.train import _aside, _calm
 from hypersphere.messages import quoted
 from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, list_items, paper_of

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hypersphere.cli.answers import console, print_table, fail, show_trace
+from hypersphere.cli.answers import console, fail, print_table, show_trace
 from hypersphere.cli.own import Imports, import_files
 from hypersphere.cli.starting import nothing_begun
 from hypersphere.documents import expand

@@ -67,9 +67,7 @@ def _checked_views(found: Loaded, path: Path, about: str) -> Views:
     """Finite, of one shape, few enough; with labels if there are any."""
     z1, z2 = (_checked(values, name, path) for name, values in (("z1", found.z1), ("z2", found.z2)))
     if z1.shape != z2.shape or len(z1) < 2:
-        fail(
-            f"z1 and z2 in {path} need one shape and at least two rows, not {tuple(z1.shape)} and {tuple(z2.shape)}."
-        )
+        fail(f"z1 and z2 in {path} need one shape and at least two rows, not {tuple(z1.shape)} and {tuple(z2.shape)}.")
     labels = None if found.labels is None else _labels(_array(found.labels), len(z1), path)
     about = f"{about}: {len(z1)} pairs in {z1.shape[1]} dimensions"
     if torch.equal(z1, z2):

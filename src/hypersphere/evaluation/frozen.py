@@ -39,8 +39,8 @@ def linear_probe(
     """Accuracy of multinomial logistic regression on standardised features, fitted by L-BFGS.
 
     Minimises Σ_i cross entropy(W z_i + b, y_i) + l2/2 ‖W‖². The problem is convex: the answer depends on neither
-    seed nor learning rate, unlike that of a linear layer trained for some epochs. It ends when the slope is nought or
-    after ``iterations`` steps, and warns if the slope of the mean loss is then still above 0.001.
+    seed nor learning rate, unlike that of a linear layer trained for some epochs. It ends when the gradient is nought or
+    after ``iterations`` steps, and warns if the gradient of the mean loss is then still above 0.001.
     """
     check_labelled(train_z, train_y, "training features")
     check_labelled(test_z, test_y, "test features")
@@ -76,10 +76,10 @@ def fit_logistic(x: Tensor, y: Tensor, classes: int, l2: float, iterations: int 
     solver.step(loss)
     loss()
     assert weight.grad is not None and bias.grad is not None
-    slope = max(weight.grad.abs().max().item(), bias.grad.abs().max().item())
-    if slope > 1e-3:
+    size = max(weight.grad.abs().max().item(), bias.grad.abs().max().item())
+    if size > 1e-3:
         warnings.warn(
-            f"the linear probe stopped after {iterations} iterations with a slope of {slope:.1e}", stacklevel=3
+            f"the linear probe stopped after {iterations} iterations with a gradient of {size:.1e}", stacklevel=3
         )
     return weight.detach(), bias.detach()
 

@@ -3,4 +3,4 @@
 from hypersphere.report.files import atomic_write
 from hypersphere.report.tables import markdown_table
 
-__all__ = ["markdown_table", "atomic_write"]
+__all__ = ["atomic_write", "markdown_table"]

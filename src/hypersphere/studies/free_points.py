@@ -150,8 +150,8 @@ def places(points: Tensor) -> int:
 def gradient_left(objective: Objective, points: Tensor) -> float:
     """Largest tangential gradient of any point."""
     points = points.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(objective(points, points), points)
-    return float(tangent(slope, points.detach()).norm(dim=1).max())
+    (grad,) = torch.autograd.grad(objective(points, points), points)
+    return float(tangent(grad, points.detach()).norm(dim=1).max())
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def assert_survives(objective: Any, dim: int = 4) -> None:
         if not value.isfinite().all():
             raise AssertionError(f"on {name} the value is {value.tolist()}")
         moving = [z1, z2, *parameters(tried)]
-        for place, slope in enumerate(torch.autograd.grad(value.sum(), moving, allow_unused=True)):
-            if slope is not None and not slope.isfinite().all():
+        for place, grad in enumerate(torch.autograd.grad(value.sum(), moving, allow_unused=True)):
+            if grad is not None and not grad.isfinite().all():
                 what = ("z1", "z2")[place] if place < 2 else "a parameter"
                 raise AssertionError(f"on {name} the gradient in {what} is not finite")

@@ -96,7 +96,7 @@ def assert_streams_exactly(
 
 def _value_and_gradients(value: Tensor, inputs: list[Tensor]) -> list[Tensor]:
     total = value.sum()
-    slopes = torch.autograd.grad(total, inputs, allow_unused=True) if total.requires_grad else [None] * len(inputs)
-    first = [torch.zeros_like(i) if s is None else s for i, s in zip(inputs[:2], slopes[:2], strict=True)]
-    rest = [(torch.zeros_like(i) if s is None else s).flatten() for i, s in zip(inputs[2:], slopes[2:], strict=True)]
+    grads = torch.autograd.grad(total, inputs, allow_unused=True) if total.requires_grad else [None] * len(inputs)
+    first = [torch.zeros_like(i) if s is None else s for i, s in zip(inputs[:2], grads[:2], strict=True)]
+    rest = [(torch.zeros_like(i) if s is None else s).flatten() for i, s in zip(inputs[2:], grads[2:], strict=True)]
     return [value.detach(), *first, torch.cat(rest) if rest else torch.zeros(1)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.messages import one_line
-from hypersphere.report import markdown_table, atomic_write
+from hypersphere.report import atomic_write, markdown_table
 from hypersphere.training.folder import MODEL
 from hypersphere.training.load import without_folders, write_recipe
 from hypersphere.training.recipe import Recipe

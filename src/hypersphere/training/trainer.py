@@ -184,7 +184,9 @@ class ObjectiveTraining(_Base):
             if self.args.world_size > 1:
                 raise  # the others wait for this one
             shutil.rmtree(folder, ignore_errors=True)
-            self.echo(f"Checkpoint of step {self.state.global_step} could not be written ({error}); the last one stays.")
+            self.echo(
+                f"Checkpoint of step {self.state.global_step} could not be written ({error}); the last one stays."
+            )
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, *args: Any, **kwargs: Any) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, *args, **kwargs)

@@ -83,16 +83,16 @@ def test_terms_are_differentiable_and_the_loss_among_them_is_the_loss(name: str,
     labels = some_labels(7)
     with hs.dense():
         expected = objective.terms(z1, z2, labels)
-        slopes = {k: torch.autograd.grad(v, [z1], allow_unused=True, retain_graph=True) for k, v in expected.items()}
+        grads = {k: torch.autograd.grad(v, [z1], allow_unused=True, retain_graph=True) for k, v in expected.items()}
         assert expected["loss"].item() == pytest.approx(objective(z1, z2, labels).item(), rel=1e-12)
     with hs.streaming(3):
         found = objective.terms(z1, z2, labels)
     assert found.keys() == expected.keys()
     for part, value in found.items():
         assert value.item() == pytest.approx(expected[part].item(), rel=1e-11, abs=1e-11)
-        (slope,) = torch.autograd.grad(value, [z1], allow_unused=True, retain_graph=True)
-        wanted = slopes[part][0] if slopes[part][0] is not None else torch.zeros_like(z1)
-        torch.testing.assert_close(slope, wanted, rtol=1e-9, atol=1e-10)
+        (grad,) = torch.autograd.grad(value, [z1], allow_unused=True, retain_graph=True)
+        wanted = grads[part][0] if grads[part][0] is not None else torch.zeros_like(z1)
+        torch.testing.assert_close(grad, wanted, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize(("name", "params"), **cases.named(cases.PAIRWISE))
@@ -118,8 +118,6 @@ def test_what_is_kept_for_backward_is_linear_in_the_batch(name: str) -> None:
             if node is None or id(node) in seen:
                 continue
             seen.add(id(node))
-            for value in vars(node).get("slopes", []) if hasattr(node, "__dict__") else []:
-                total += sum(s.numel() for s in value if s is not None)
             total += sum(t.numel() for t in getattr(node, "saved_tensors", ()) if t is not None)
             nodes += [parent for parent, _ in node.next_functions]
         kept.append(total)
@@ -187,14 +185,14 @@ def test_autocast_and_half_precision_give_float32_values(context: Any, dtype: to
 def test_a_gradient_scaler_rescues_small_half_precision_gradients_when_streaming() -> None:
     """The loss scale is applied before the gradient is rounded to float16, as in the dense form."""
     z1, z2 = (100 * z.half() for z in views(64, 8))
-    slopes = []
+    grads = []
     for context in (hs.dense(), hs.streaming(16)):
         a = z1.clone().requires_grad_()
         with context:
             (hs.create_objective("kcl")(a, z2) * 1e-4 * 65536).backward()
-        slopes.append(a.grad)
-    assert (slopes[0] != 0).float().mean() > 0.9
-    torch.testing.assert_close(slopes[1], slopes[0], rtol=2e-3, atol=1e-7)
+        grads.append(a.grad)
+    assert (grads[0] != 0).float().mean() > 0.9
+    torch.testing.assert_close(grads[1], grads[0], rtol=2e-3, atol=1e-7)
 
 
 def test_views_that_need_no_gradient_get_none_and_cost_nothing() -> None:
@@ -312,7 +310,7 @@ def test_what_anybody_writes_is_streamed_as_it_is(objective: PairwiseObjective) 
         with hs.streaming(5), context:
             found = torch.autograd.grad(objective(z1, z2), inputs, allow_unused=True)
         for one, other in zip(found, expected, strict=True):
-            one, other = (torch.zeros(()) if slope is None else slope for slope in (one, other))
+            one, other = (torch.zeros(()) if grad is None else grad for grad in (one, other))
             torch.testing.assert_close(one, other.expand_as(one), rtol=1e-9, atol=1e-13, check_dtype=False)
 
 

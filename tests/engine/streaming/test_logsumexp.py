@@ -70,7 +70,7 @@ def test_float32_keeps_its_digits_on_many_rows(name: str) -> None:
     exact = values_and_gradients(objective, z1.requires_grad_(), z2.requires_grad_())
     with hs.streaming(150):
         found = values_and_gradients(objective, *(z.detach().float().requires_grad_() for z in (z1, z2)))
-    largest = max(float(slope.abs().max()) for slope in exact[1:] if slope is not None)
+    largest = max(float(grad.abs().max()) for grad in exact[1:] if grad is not None)
     assert_same(found[:1], exact[:1], rtol=2e-6, atol=1e-6)
     assert_same(found[1:], exact[1:], rtol=1e-5, atol=2e-6 * largest)
 

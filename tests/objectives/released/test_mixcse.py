@@ -28,8 +28,8 @@ def test_mixes_are_those_of_the_whole_batch(size: int, symmetric: bool) -> None:
     found = objective(a, b)
     found.backward()
     assert found.item() == pytest.approx(expected(z1, z2), rel=1e-12)
-    for slope, difference in zip((a.grad, b.grad), differences, strict=True):
-        np.testing.assert_allclose(slope.numpy(), difference, atol=1e-7)
+    for grad, difference in zip((a.grad, b.grad), differences, strict=True):
+        np.testing.assert_allclose(grad.numpy(), difference, atol=1e-7)
 
 
 def test_the_sum_is_that_of_all_anchors() -> None:

@@ -77,8 +77,8 @@ def test_the_released_gradient_moves_both_vectors_of_a_positive(name: str) -> No
     for margin in (0.3, 3.0):
         objective = hs.create_objective(f"released/{name}", ratio=1.5, margin=margin)
         expected = released_gradient(name, z1, z2, "+r", margin, 1.5, MODIFIED[name])
-        for slope, closed in zip(gradients(objective, z1, z2), expected, strict=True):
-            np.testing.assert_allclose(slope.numpy(), closed, atol=1e-11)
+        for grad, closed in zip(gradients(objective, z1, z2), expected, strict=True):
+            np.testing.assert_allclose(grad.numpy(), closed, atol=1e-11)
 
 
 @pytest.mark.parametrize("stage", cases.STAGES)
@@ -89,8 +89,8 @@ def test_the_released_energy_has_its_own_gate_weights_and_neighbours_at_every_st
     z1, z2 = views(8, 5)
     objective = hs.create_objective(f"released/{name}", stage=stage, margin=0.3, weight=MODIFIED[name])
     expected = released_gradient(name, z1, z2, stage, 0.3, 0.0, MODIFIED[name])
-    for slope, closed in zip(gradients(objective, z1, z2, part="energy"), expected, strict=True):
-        np.testing.assert_allclose(slope.numpy(), closed, atol=1e-11)
+    for grad, closed in zip(gradients(objective, z1, z2, part="energy"), expected, strict=True):
+        np.testing.assert_allclose(grad.numpy(), closed, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", MODIFIED)

@@ -32,8 +32,8 @@ def gradients(name: str, **params: Any) -> list[np.ndarray]:
 
 def assert_gradient_of(loop: Callable[[ref.Rows, ref.Rows], float], found: list[np.ndarray]) -> None:
     expected = ref.finite_difference(loop, *(z.numpy() for z in BATCH))
-    for slope, difference in zip(found, expected, strict=True):
-        np.testing.assert_allclose(slope, difference, atol=1e-7)
+    for grad, difference in zip(found, expected, strict=True):
+        np.testing.assert_allclose(grad, difference, atol=1e-7)
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def released_baseline(
     """Σ over both directions of Σ_{active i} Σ_{j≠i} W_ij (x_i·sg(y_j) - r x_i·y_i) / (N · active)."""
     h, g = ref.unit_rows(z1), ref.unit_rows(z2)
     size, width = len(h), len(h[0])
-    slopes = [[[0.0] * width for _ in h] for _ in range(2)]
+    grads = [[[0.0] * width for _ in h] for _ in range(2)]
     total = 0.0
     for turn, (x, y) in enumerate(((h, g), (g, h))):
         others = [[j for j in range(size) if j != i] for i in range(size)]
@@ -156,9 +156,9 @@ def released_baseline(
             for j, s, w in zip(others[i], cosines[i], ref.softmax([s / tau for s in cosines[i]]), strict=True):
                 total += scale * w * (s - ratio * own[i])
                 for k in range(width):
-                    slopes[turn][i][k] += scale * w * (y[j][k] - ratio * y[i][k])
-                    slopes[1 - turn][i][k] -= scale * w * ratio * x[i][k]
-    return total, (ref.raw_gradients(z1, slopes[0]), ref.raw_gradients(z2, slopes[1]))
+                    grads[turn][i][k] += scale * w * (y[j][k] - ratio * y[i][k])
+                    grads[1 - turn][i][k] -= scale * w * ratio * x[i][k]
+    return total, (ref.raw_gradients(z1, grads[0]), ref.raw_gradients(z2, grads[1]))
 
 
 @pytest.mark.parametrize("margin", [0.3, 3.0])
@@ -167,10 +167,10 @@ def test_the_released_baseline_equals_plain_loops(margin: float) -> None:
         "dissipation": {"name": "margin", "margin": margin},
         "ratio": {"name": "constant", "value": 1.25},
     }
-    expected, slopes = released_baseline(*BATCH, margin, 1.25)
+    expected, grads = released_baseline(*BATCH, margin, 1.25)
     assert value("released/paradigm", **params) == pytest.approx(expected, rel=1e-11)
-    for slope, closed in zip(gradients("released/paradigm", **params), slopes, strict=True):
-        np.testing.assert_allclose(slope, closed, atol=1e-12)
+    for grad, closed in zip(gradients("released/paradigm", **params), grads, strict=True):
+        np.testing.assert_allclose(grad, closed, atol=1e-12)
 
 
 def test_the_released_baseline_pulls_twice_as_hard_as_its_ratio_says() -> None:
@@ -241,8 +241,8 @@ def test_the_printed_forms_have_the_gradient_of_the_misprint(name: str, stage: s
     ]
     assert 0 < sum(ref.gate(h, g, [], 0.3)) < len(h)
     params = {"stage": stage, "ratio": 1.5, "weight": 30.0}
-    for slope, closed in zip(gradients(f"printed/{name}", **params), expected, strict=True):
-        np.testing.assert_allclose(slope, closed, atol=1e-10)
+    for grad, closed in zip(gradients(f"printed/{name}", **params), expected, strict=True):
+        np.testing.assert_allclose(grad, closed, atol=1e-10)
     corrected = gradients(name, **params)
     assert max(np.abs(a - b).max() for a, b in zip(corrected, expected, strict=True)) > 1e-2
 

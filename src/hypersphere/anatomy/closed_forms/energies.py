@@ -86,14 +86,14 @@ def kcl(
 
     Gaussian: W = 4γt e^{-tq_ij} / (N(N-1)), R = (N-1) e^{-tq_ii'} / (2γ Σ_k e^{-tq_ik}).
     """
-    slopes: dict[str, Callable[[Tensor], Tensor]] = {  # -dK/dq
+    derivatives: dict[str, Callable[[Tensor], Tensor]] = {  # -dK/dq
         "gaussian": lambda q: t * torch.exp(-t * q),
         "log": lambda q: 0.5 * t / (1 + t * q),
         "imq": lambda q: 0.5 * c * (c**2 + q) ** -1.5,
         "riesz": lambda q: 0.5 * abs(s) * q ** (-s / 2 - 1),
     }
-    energy = slopes["riesz" if kernel == "gaussian_riesz" else kernel]
-    alignment = slopes["gaussian" if kernel == "gaussian_riesz" else kernel]
+    energy = derivatives["riesz" if kernel == "gaussian_riesz" else kernel]
+    alignment = derivatives["gaussian" if kernel == "gaussian_riesz" else kernel]
     size = negative.shape[-1] + 1
     pull = (4 if views == "both" else 2) / size * alignment(chord(positive) ** 2)
     return without_dissipation(4 * gamma / (size * (size - 1)) * energy(chord(negative) ** 2), pull)

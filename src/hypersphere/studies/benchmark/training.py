@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback
 
-from hypersphere.report import markdown_table, atomic_write
+from hypersphere.report import atomic_write, markdown_table
 
 WARM = 3  # steps before the clock counts
 OURS, THEIRS = "hypersphere", "sentence-transformers"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.documents import json_safe
-from hypersphere.report import markdown_table, atomic_write
+from hypersphere.report import atomic_write, markdown_table
 from hypersphere.studies.compare.cells import UNTRAINED, shown
 from hypersphere.studies.compare.results import Comparison, Row, Run
 from hypersphere.studies.compare.words import spread, verdict

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hypersphere.documents import read_json
-from hypersphere.report import markdown_table, atomic_write
+from hypersphere.report import atomic_write, markdown_table
 from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, list_items
 
 NOT_RUN = "not run yet"

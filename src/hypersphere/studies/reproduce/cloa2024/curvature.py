@@ -118,8 +118,8 @@ class Chart:
 
     def gradient(self, loss: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
         u = u.clone().requires_grad_()
-        (slope,) = torch.autograd.grad(loss(self.rows(u)), u)
-        return slope
+        (grad,) = torch.autograd.grad(loss(self.rows(u)), u)
+        return grad
 
     def hessian(self, loss: Callable[[Tensor], Tensor]) -> Tensor:
         origin = torch.zeros(self.size, dtype=self.z.dtype)
@@ -155,7 +155,7 @@ def examine(subject: Subject, pattern: str, draws: int) -> dict[str, Any]:
     origin = torch.zeros(chart.size, dtype=torch.float64)
     with torch.no_grad():
         value = float(subject.loss(chart.z))
-    slope = float(chart.gradient(subject.loss, origin).norm())
+    grad = float(chart.gradient(subject.loss, origin).norm())
     hessian = chart.hessian(subject.loss)
     curvatures, vectors = torch.linalg.eigh(hessian)
     coarse, fine = (chart.field_jacobian(subject.loss, step) for step in (1e-4, 1e-5))
@@ -172,7 +172,7 @@ def examine(subject: Subject, pattern: str, draws: int) -> dict[str, Any]:
         "configuration": pattern.replace("\n", " "),
         "signs": " / ".join(PATTERNS[pattern]),
         "loss": value,
-        "projected_gradient": slope,
+        "projected_gradient": grad,
         "smallest_curvature": float(curvatures[0]),
         "largest_curvature": float(curvatures[-1]),
         "smallest_of_field": float(flow.min()),

@@ -119,7 +119,7 @@ def _barlow(z1: Tensor, z2: Tensor) -> tuple[list[dict[str, Any]], list[dict[str
     along = tangent(z2, z1)
     ratio = (pull * along).sum(1) / (along**2).sum(1) / form.weight.sum(1)
     x = z1.clone().requires_grad_()
-    (slope,) = torch.autograd.grad(loss(x, z2), [x])
+    (grad,) = torch.autograd.grad(loss(x, z2), [x])
     weights = torch.zeros(size, size, dtype=z1.dtype)
     weights[~torch.eye(size, dtype=torch.bool)] = form.weight.flatten()
     whole = tangent(weights @ z1, z1) - pull
@@ -130,5 +130,5 @@ def _barlow(z1: Tensor, z2: Tensor) -> tuple[list[dict[str, Any]], list[dict[str
         compare(title, "W", r"$2\nu b_{ij}\,/\,N^2$", measured, form.weight),
         compare(title, "R along $h'_i$", r"of $N A\,/\,(\nu\,\Sigma_k b_{ik}),\ A = I - (1-\nu)\,\mathrm{diag}\,C$",
                 found.ratio, ratio),
-        compare(title, "gradient", r"$\Sigma_j W_{ij}(h_j - R\,h'_i)$", tangent(slope, z1), whole),
+        compare(title, "gradient", r"$\Sigma_j W_{ij}(h_j - R\,h'_i)$", tangent(grad, z1), whole),
     ], [compare(title, "W", r"$2\nu s_{ij}\,/\,N^2$", measured, printed)]  # fmt: skip

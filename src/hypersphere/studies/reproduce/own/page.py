@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hypersphere.report import markdown_table, atomic_write
+from hypersphere.report import atomic_write, markdown_table
 from hypersphere.studies.reproduce.contest import Contest, contests, recorded
 from hypersphere.studies.reproduce.index import found
 from hypersphere.studies.reproduce.own.factorial import ANATOMY, PARTS, PLACES, SETS, WORDS
