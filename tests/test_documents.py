@@ -16,7 +16,8 @@ import yaml
 
 import hypersphere as hs
 from hypersphere.objectives import table
-from hypersphere.studies.benchmark import overview, quantities
+from hypersphere.studies.benchmark import overview
+from hypersphere.studies.benchmark.measures import format_ratio, format_seconds
 from hypersphere.training import keys
 
 ROOT = Path(__file__).parents[1]
@@ -118,7 +119,7 @@ def test_the_speed_pages_medians_are_the_benchmarks() -> None:
         here = [cell for cell in cells if cell["by"] == "plain" and cell["size"] == size]
         times = [cell["ours_to_this_seconds"] for cell in here if cell["ours_to_this_seconds"]]
         memory = [cell["ours_to_this_bytes"] for cell in here if cell["ours_to_this_bytes"]]
-        medians = f"{quantities.ratio(median(times))} | {quantities.ratio(median(memory))}"
+        medians = f"{format_ratio(median(times))} | {format_ratio(median(memory))}"
         assert f"| {size:,} | {len(times)} | {medians} | {sum(time < 1 for time in times)} |\n" in page
 
 
@@ -139,7 +140,7 @@ def test_the_speed_pages_engine_is_that_of_the_results() -> None:
 def _of_infonce(engine: Any) -> list[str]:
     hand, value, small, large = (engine[k] for k in ("by_hand", "without_gradient", "small_batch", "large_batch"))
     ratios = [hand["to_by_hand"], 1 / hand["to_plain"], value["to_limit"], small["to_plain"], large["to_limit"]]
-    times = [quantities.seconds(each["seconds"]["ours"]) for each in (hand, value, small, large)]
+    times = [format_seconds(each["seconds"]["ours"]) for each in (hand, value, small, large)]
     return [*times, *(f"{ratio:.2f}" for ratio in ratios), f"{large['bytes'] / 1e6:.0f} MB"]
 
 

@@ -82,6 +82,7 @@ def without_processes(monkeypatch):
         return process.Running(trial, cell, folder, SimpleNamespace(is_alive=lambda: False, exitcode=0))
 
     monkeypatch.setattr(process, "start", start)
+    monkeypatch.setattr(process, "wait_for_end", lambda running, seconds: None)
     monkeypatch.setattr("hypersphere.studies.compare.worker.TICK", 0.0)
 
 

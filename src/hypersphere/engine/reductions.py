@@ -84,8 +84,8 @@ def masked_logsumexp(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Te
     """log Σ_j exp(scale · x_ij) over the columns that count, scale > 0; -inf if none does: (B, M) -> (B,).
 
     >>> x = torch.tensor([[0.0, 1.0, 5.0]])
-    >>> masked_logsumexp(x, torch.tensor([[True, True, False]])).item()
-    1.31326162815094
+    >>> round(masked_logsumexp(x, torch.tensor([[True, True, False]])).item(), 5)
+    1.31326
     """
     if plain_operations():
         known = torch.where(mask, x * scale, torch.finfo(x.dtype).min)

@@ -39,7 +39,7 @@ def linear_probe(
     """Accuracy of multinomial logistic regression on standardised features, fitted by L-BFGS.
 
     Minimises Σ_i cross entropy(W z_i + b, y_i) + l2/2 ‖W‖². The problem is convex: the answer depends on neither
-    seed nor learning rate, unlike that of a linear layer trained for some epochs. It ends when the gradient is nought or
+    seed nor learning rate, unlike that of a linear layer trained for some epochs. It ends when the gradient is 0 or
     after ``iterations`` steps, and warns if the gradient of the mean loss is then still above 0.001.
     """
     check_labelled(train_z, train_y, "training features")

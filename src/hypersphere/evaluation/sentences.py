@@ -272,15 +272,15 @@ def _transfer(
             pass  # damaged: computed again
     data = [Labelled.of(features, split.labels) for features, split in zip(splits, task.splits(), strict=True)]
 
-    def progress(share: float) -> None:
+    def progress_of_task(share: float) -> None:
         progress(f"classifiers of {task.name}", share, 1.0)
 
     if task.test is None:
-        score = cross_validate(data[0], task.classes, protocol, progress)
+        score = cross_validate(data[0], task.classes, protocol, progress_of_task)
     elif task.dev is None:
-        score = train_and_test(data[0], data[1], task.classes, protocol, progress)
+        score = train_and_test(data[0], data[1], task.classes, protocol, progress_of_task)
     else:
-        score = train_dev_test(data[0], data[1], data[2], task.classes, protocol, progress)
+        score = train_dev_test(data[0], data[1], data[2], task.classes, protocol, progress_of_task)
     if path is not None:
         atomic_write(path, json.dumps(asdict(score)) + "\n")
     return score

@@ -138,6 +138,8 @@ def _sweeps(comparison: Comparison) -> list[tuple[Figure, str, str]]:
         name: (sorted(points), [[points[x][seed] for x in sorted(points)] for seed in range(fewest[name])])
         for name, points in lines.items()
     }
+    if not curves:
+        return []
     spread = max(grid[key]) >= 10 * min(grid[key]) > 0
     figure = draw_curves(
         curves, f"Sweep of {key} on {title_of(comparison)}", key, f"test {comparison.metric}", log=spread
