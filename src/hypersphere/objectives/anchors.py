@@ -151,7 +151,7 @@ class CLOA(Objective):
         usable = isinstance(labels, Tensor) and not labels.is_floating_point()  # if not, the engine says so
         known = labels.long() if usable else torch.empty(0)
         counts = [int((known >= 0).sum()), int((known >= self.num_classes).sum())]
-        everybody = exchange(counts) if world_size(self.gather) > 1 else [counts]
-        if any(unknown for _, unknown in everybody):
+        everyone = exchange(counts) if world_size(self.gather) > 1 else [counts]
+        if any(unknown for _, unknown in everyone):
             raise ValueError(f"labels must be below the number of classes ({self.num_classes}), or -1")
-        return sum(labelled for labelled, _ in everybody)
+        return sum(labelled for labelled, _ in everyone)

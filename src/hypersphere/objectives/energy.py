@@ -29,7 +29,7 @@ class AlignedEnergy(PairwiseObjective):
         return "both" if self.views == "both" else "first"
 
     def distance(self, positive: Tensor) -> Tensor:
-        """‖h_i-h'_i‖², counted once however many turns there are."""
+        """‖h_i-h'_i‖², counted once however many directions there are."""
         return (1 if self.views == "both" else 2) * (1 - positive)
 
 

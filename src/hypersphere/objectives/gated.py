@@ -26,7 +26,7 @@ class ModifiedObjective(PairwiseObjective):
     """Gradient of anchor x_i: d_i ( Σ_{j≠i} W_ij x_j - P_i y_i ), d_i = 1[s_ii - max_{k≠i} s_ik < m] from +gd on.
 
     Weights, keys and positives carry no gradient; the value Σ_i d_i (Σ_j W_ij x_i·x_j - P_i x_i·y_i) means nothing
-    by itself. views "both": each view takes its turn as the anchor and the two add; "anchor": the first only.
+    by itself. views "both": each view is the anchors once and the two directions add; "anchor": the first only.
     """
 
     one_sided = True

@@ -150,9 +150,9 @@ def of_the_anchors(batches: Sequence[Anchors], reasons: dict[str, str]) -> dict[
     if not moving.any():
         reasons["hardest_weight"] = reasons["ratio"] = reasons["lemma1"] = "no anchor receives any gradient"
         return found
-    weighed = share[moving & share.isfinite()]
-    if len(weighed):
-        found["hardest_weight"] = weighed.mean().item()
+    weights = share[moving & share.isfinite()]
+    if len(weights):
+        found["hardest_weight"] = weights.mean().item()
     chosen = moving & ratio.isfinite()
     if chosen.any():
         found["ratio"] = ratio[chosen].median().item()

@@ -18,7 +18,7 @@ class ReleasedModified(WholeObjective):
 
     The gate looks within the view, the paper's across. Where the ratio is fixed, P_i = r Σ_j W_ij, the positive term
     moves both its vectors (unless their gates are closed): -d'_i P_i x_i is added to the gradient of y_i. So the
-    effective ratio is r(1 + κ'_i/κ_i), about 2r, κ the total weights of an instance in either turn.
+    effective ratio is r(1 + κ'_i/κ_i), about 2r, κ the total weights of an instance in either direction.
     """
 
     reductions: ClassVar[tuple[str, ...]] = ("sum", "mean")
@@ -57,7 +57,7 @@ class ReleasedModified(WholeObjective):
         """Weights of the coordinates in the pull of the positive where the ratio is not fixed."""
         return 1.0
 
-    def turn(self, x: Tensor, y: Tensor) -> Statistics:
+    def direction(self, x: Tensor, y: Tensor) -> Statistics:
         rows, others = x.detach(), y.detach()
         gate, weights = self.gate(rows), self.weights(rows, others)
         energy = gate * (weights * (x @ self.keys(rows, others).T)).sum(dim=1)

@@ -14,8 +14,9 @@ from hypersphere.objectives.released.whole import WholeObjective, other_instance
 class ReleasedParadigm(WholeObjective, Paradigm):
     """The baseline of Li et al. as their code computes it: a ratio of r acts as 2r.
 
-    Both views take turns and add. Keys carry no gradient, but the positive term moves both its vectors in either turn.
-    Each turn is divided by N and by the number of anchors whose gate is open (none: 0, where the code has NaN).
+    Each view is the anchors once, and the two directions add. Keys carry no gradient, but the positive term moves both
+    its vectors in either direction.
+    Each direction is divided by N and by the number of anchors whose gate is open (none: 0, where the code has NaN).
 
     Source: the code of Li et al. 2024.
     Use it only to compare with numbers of that code.
@@ -29,7 +30,7 @@ class ReleasedParadigm(WholeObjective, Paradigm):
 
     source = "code of Li et al. 2024"
 
-    def turn(self, x: Tensor, y: Tensor) -> Statistics:
+    def direction(self, x: Tensor, y: Tensor) -> Statistics:
         keys = (y if self.negatives == "cross" else x).detach()
         positive, negatives, mask = (x * y).sum(dim=1), x @ keys.T, other_instances(x)
         found = self.per_anchor(positive, negatives, mask)

@@ -14,20 +14,20 @@ from hypersphere.objectives.base import Objective
 
 
 class WholeObjective(Objective):
-    """One or two turns over whole matrices, in plain PyTorch: exact on several processes too, but not in blocks.
+    """One or two directions over whole matrices, in plain PyTorch: exact on several processes too, but not in blocks.
 
     It takes no further negatives, and ``mixup`` cannot wrap it.
     """
 
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum")
 
-    def turn(self, x: Tensor, y: Tensor) -> Statistics:
+    def direction(self, x: Tensor, y: Tensor) -> Statistics:
         """Numbers (N,) of the anchors x from the unit rows of both views (N, D)."""
-        raise TypeError(f"{type(self).__name__} must define turn")
+        raise TypeError(f"{type(self).__name__} must define direction")
 
     @property
     def both_views(self) -> bool:
-        """Whether each view takes its turn as the anchors, and the two add."""
+        """Whether each view is the anchors once, and the two directions add."""
         return True
 
     def rows(self, z: Tensor) -> Tensor:
@@ -36,8 +36,11 @@ class WholeObjective(Objective):
     def features(self, z1: Tensor, z2: Tensor) -> Statistics:
         """Scalars from both raw views (N, D)."""
         x, y = unit(z1), unit(z2)
-        turns = [self.turn(x, y), self.turn(y, x)] if self.both_views else [self.turn(x, y)]
-        return {name: torch.stack([self.reduced(turn[name]) for turn in turns]).sum() for name in turns[0]}
+        directions = [self.direction(x, y), self.direction(y, x)] if self.both_views else [self.direction(x, y)]
+        return {
+            name: torch.stack([self.reduced(direction[name]) for direction in directions]).sum()
+            for name in directions[0]
+        }
 
     def reduced(self, value: Tensor) -> Tensor:
         return value.sum() if self.reduction == "sum" else value.mean()

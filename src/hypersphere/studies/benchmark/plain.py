@@ -124,7 +124,7 @@ def paradigm(z1: Tensor, z2: Tensor, margin: float = 0.3, temperature: float = 0
 
 
 def _modified(x: Tensor, y: Tensor, weigh_by: Tensor, factor: float, ratio: float, margin: float) -> Tensor:
-    """One view's turn as anchors x; weights, keys and positives carry no gradient."""
+    """One view as anchors x; weights, keys and positives carry no gradient."""
     own = _eye(len(x), x)
     positive = (x * y).sum(dim=1)
     with torch.no_grad():
@@ -159,7 +159,7 @@ def mvicreg(z1: Tensor, z2: Tensor, margin: float = 0.3, temperature: float = 0.
 
 
 def mmhs(z1: Tensor, z2: Tensor, margin: float = 0.3, ratio: float = 1.75) -> Tensor:
-    def turn(x: Tensor, y: Tensor) -> Tensor:
+    def direction(x: Tensor, y: Tensor) -> Tensor:
         own = _eye(len(x), x)
         positive = (x * y).sum(dim=1)
         with torch.no_grad():
@@ -169,7 +169,7 @@ def mmhs(z1: Tensor, z2: Tensor, margin: float = 0.3, ratio: float = 1.75) -> Te
         return (weight * ((x * x.detach()[nearest]).sum(dim=1) - ratio * positive)).sum()
 
     x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
-    return turn(x, y.detach()) + turn(y, x.detach())
+    return direction(x, y.detach()) + direction(y, x.detach())
 
 
 def cloa(z1: Tensor, z2: Tensor, labels: Tensor, anchors: Tensor) -> Tensor:
