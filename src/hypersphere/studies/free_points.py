@@ -136,15 +136,15 @@ def largest_smallest_angle(count: int) -> float:
 
 def places(points: Tensor) -> int:
     """How many groups of points closer than half a degree there are."""
-    left, found = torch.ones(len(points), dtype=torch.bool), 0
+    left, count = torch.ones(len(points), dtype=torch.bool), 0
     near = points @ points.T > math.cos(SAME_PLACE)
     while left.any():
         group, size = near[left.nonzero()[0, 0]], 0
         while int(group.sum()) != size:
             size = int(group.sum())
             group = near[group].any(dim=0)
-        left, found = left & ~group, found + 1
-    return found
+        left, count = left & ~group, count + 1
+    return count
 
 
 def gradient_left(objective: Objective, points: Tensor) -> float:
@@ -199,18 +199,18 @@ class Outcome:
 
 def run(of: PointSet, seed: int, steps: int) -> list[Outcome]:
     """All contestants from the same start: nearly collapsed if the points are few, uniformly random if many."""
-    found = []
+    outcomes = []
     start = (uniform_points if of.optimum is None else clustered_points)(of.count, of.dim, seed)
     for contestant in CONTESTANTS:
         began = time.perf_counter()
         outcome = Outcome(contestant, of, start, spread(contestant.create(), start, steps))
-        found.append(outcome)
+        outcomes.append(outcome)
         print(
             f"  {contestant.label:16s} smallest angle {math.degrees(outcome.smallest):6.2f}°"
             f"  energy {outcome.energy:.5f}  {time.perf_counter() - began:.1f} s",
             flush=True,
         )
-    return found
+    return outcomes
 
 
 def aligned(points: Tensor, onto: Tensor) -> Tensor:

@@ -122,14 +122,14 @@ def _few_table(few: Sequence[Sequence[Outcome]]) -> str:
 def _few_words(few: Sequence[Sequence[Outcome]]) -> list[str]:
     """Who reached every optimum, and one line for each of the others that says why not."""
     there = winners(few)
-    found = [f"- All {len(few)} optima are reached by {listed(there)}." if there else "- None reaches all optima."]
-    for place, contestant in enumerate(CONTESTANTS):
+    lines = [f"- All {len(few)} optima are reached by {listed(there)}." if there else "- None reaches all optima."]
+    for index, contestant in enumerate(CONTESTANTS):
         if contestant.label not in there:
-            outcomes = [each[place] for each in few]
+            outcomes = [each[index] for each in few]
             reached = sum(o.reached for o in outcomes)
             reasons = "; ".join(_reasons([o for o in outcomes if not o.reached]))
-            found.append(f"- {contestant.label} reaches {reached or 'none'} of the {len(few)}: {reasons}.")
-    return found
+            lines.append(f"- {contestant.label} reaches {reached or 'none'} of the {len(few)}: {reasons}.")
+    return lines
 
 
 def _reasons(missed: Sequence[Outcome]) -> list[str]:
@@ -163,18 +163,18 @@ def _many_table(many: Sequence[Outcome]) -> str:
 
 
 def _many_words(many: Sequence[Outcome]) -> list[str]:
-    found = []
+    lines = []
     bound, keep = largest_smallest_angle(MANY.count), apart(many)
     gathered = [o for o in many if places(o.points) <= MANY.count / 2]
     coarse = [o for o in many if o.excess < 2e-5 and o.smallest < bound / 4 and o not in gathered]
     if coarse:
-        found.append(
+        lines.append(
             f"- {listed([o.contestant.label for o in coarse])}: as good as uniform in energy, and yet some points "
             "nearly coincide. A smooth potential sees the density, hardly the distance to the next point."
         )
     if keep:
         angles = listed([f"{o.contestant.label} ({degrees(o.smallest)})" for o in many if o.contestant.label in keep])
-        found.append(f"- Neighbours are kept apart by {angles}: what acts on near pairs only places many points best.")
+        lines.append(f"- Neighbours are kept apart by {angles}: what acts on near pairs only places many points best.")
     for o in gathered:
         reason = (
             "Its softplus flattens where points meet, so that the potential is not positive definite (its Legendre "
@@ -182,5 +182,5 @@ def _many_words(many: Sequence[Outcome]) -> list[str]:
             if o.contestant.name == "siglip"
             else "Its gradient does not part points that coincide."
         )
-        found.append(f"- {o.contestant.label} gathers the {MANY.count} points in {places(o.points)} places. {reason}")
-    return found
+        lines.append(f"- {o.contestant.label} gathers the {MANY.count} points in {places(o.points)} places. {reason}")
+    return lines

@@ -102,8 +102,8 @@ class Plan:
             values = {key: _of_its_kind(read_key(recipe, key), each) for key, each in stages[number].items()}
             first = sum(map(_points, stages[:number]))
             self._stages[known] = [
-                self.trial(objective, first + place, {**best, **dict(zip(values, point, strict=True))})
-                for place, point in enumerate(itertools.product(*values.values()))
+                self.trial(objective, first + index, {**best, **dict(zip(values, point, strict=True))})
+                for index, point in enumerate(itertools.product(*values.values()))
             ]
         return self._stages[known]
 
@@ -222,7 +222,7 @@ def _as_recorded(objective: dict[str, Any]) -> dict[str, Any]:
     return known | {"variant": "paper"} if objective["name"] in HAD_A_VARIANT else known
 
 
-def evenly_spread(place: int, dimensions: int) -> list[float]:
+def evenly_spread(index: int, dimensions: int) -> list[float]:
     """A point of a sequence that fills the unit cube evenly and goes on for ever (Roberts' R-sequence).
 
     Each objective meets the same points, so none has a luckier draw, and more trials only add points.
@@ -231,7 +231,7 @@ def evenly_spread(place: int, dimensions: int) -> list[float]:
     [0.118, 0.736, 0.354]
     """
     ratio = _generalised_golden_ratio(dimensions)
-    return [(0.5 + place * ratio ** -(axis + 1)) % 1 for axis in range(dimensions)]
+    return [(0.5 + index * ratio ** -(axis + 1)) % 1 for axis in range(dimensions)]
 
 
 @lru_cache

@@ -186,13 +186,13 @@ def _why(comparison: Comparison) -> list[str]:
 
 
 def _points(rows: Sequence[Row]) -> list[tuple[str, float, float, float]]:
-    found = []
+    points = []
     for row in rows:
         for run in row.runs:
             measured = [each for each in run.result.get("measured", []) if "alignment" in each and "uniformity" in each]
             if run.test is not None and measured:
-                found.append((row.name, measured[-1]["alignment"], measured[-1]["uniformity"], run.test))
-    return found
+                points.append((row.name, measured[-1]["alignment"], measured[-1]["uniformity"], run.test))
+    return points
 
 
 def _wrong(comparison: Comparison) -> list[str]:

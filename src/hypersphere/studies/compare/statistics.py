@@ -161,11 +161,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     adjusted, largest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = largest
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
     return adjusted
 
 
@@ -234,14 +234,14 @@ def groups(scores: Scores, pairs: Sequence[Difference]) -> list[list[str]]:
     """
     told = {frozenset((pair.name, pair.reference)) for pair in pairs if pair.decided}
     ranked = ranking(scores)
-    found: list[list[str]] = []
+    tied: list[list[str]] = []
     for start in range(len(ranked)):
         end = start + 1
         while end < len(ranked) and all(frozenset((ranked[k], ranked[end])) not in told for k in range(start, end)):
             end += 1
-        if not found or ranked[end - 1] not in found[-1]:
-            found.append(ranked[start:end])
-    return found
+        if not tied or ranked[end - 1] not in tied[-1]:
+            tied.append(ranked[start:end])
+    return tied
 
 
 def differences(scores: Scores, pairs: list[tuple[str, str]]) -> list[Difference]:

@@ -200,9 +200,9 @@ def read_study(source: str, words: Iterable[str] = (), **given: Any) -> Study:
     given = {key: value for key, value in given.items() if value is not None}
     tree: dict[str, Any] = {"recipe": source}
     if path.is_file() and source not in shipped():
-        found = read_yaml(path)
-        if isinstance(found, dict) and "objectives" in found:
-            tree = found
+        document = read_yaml(path)
+        if isinstance(document, dict) and "objectives" in document:
+            tree = document
             recipe = path.parent / str(tree.get("recipe", ""))
             if recipe.is_file():  # beside the study
                 tree["recipe"] = str(recipe)

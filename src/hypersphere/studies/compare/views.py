@@ -86,5 +86,5 @@ def _lower_end(parts: list[tuple[Tensor, Tensor]], step: float) -> dict[str, Any
         ends.append(ratio_interval(x, y, y[cosines.argmax(dim=1)], step)[0])
     lower = torch.cat(ends)
     known = lower[lower.isfinite()]
-    found = torch.quantile(known, torch.tensor(QUANTILES, dtype=known.dtype)).tolist() if len(known) else []
-    return {"quantiles": [round(value, 4) for value in found], "exists": round(len(known) / len(lower), 4)}
+    quantiles = torch.quantile(known, torch.tensor(QUANTILES, dtype=known.dtype)).tolist() if len(known) else []
+    return {"quantiles": [round(value, 4) for value in quantiles], "exists": round(len(known) / len(lower), 4)}

@@ -79,11 +79,11 @@ class Contest:
 @cache
 def contests() -> dict[str, Contest]:
     """All contests by name."""
-    found = {}
+    by_name = {}
     for path in sorted(FOLDER.glob("*.yaml")):
         tree = read_yaml(path, dict)
-        found[path.stem] = Contest(path.stem, **{"full": {}, "tiny": {}, "gpu_hours": 0.0, **tree})
-    return found
+        by_name[path.stem] = Contest(path.stem, **{"full": {}, "tiny": {}, "gpu_hours": 0.0, **tree})
+    return by_name
 
 
 @dataclass(frozen=True)

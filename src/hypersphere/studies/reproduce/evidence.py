@@ -36,12 +36,12 @@ def score(row: Row, name: str, failed: float | None = None) -> dict[int, float]:
 
 def measured(row: Row, quantity: str, last: bool = True) -> dict[int, float]:
     """What the monitor measured at the end of each run, or at its start, by seed."""
-    found = {}
+    by_seed = {}
     for run in row.runs:
         values = [each[quantity] for each in run.result.get("measured", []) if each.get(quantity) is not None]
         if values:
-            found[run.seed] = float(values[-1 if last else 0])
-    return found
+            by_seed[run.seed] = float(values[-1 if last else 0])
+    return by_seed
 
 
 def curve(row: Row, quantity: str, split: str = "measured") -> list[tuple[int, float]]:
@@ -82,10 +82,10 @@ def above(first: Scores, second: Scores, by: float = 0.0) -> bool | None:
     >>> above({1: 3.0, 2: 3.2, 3: 3.1}, {1: 1.0, 2: 1.1, 3: 1.2}), above({1: 3.0, 2: 1.0}, {1: 2.0, 2: 2.0})
     (True, None)
     """
-    found = difference(first, second)
-    if found is None or found.count < 2:
+    delta = difference(first, second)
+    if delta is None or delta.count < 2:
         return None
-    return True if found.low > by else False if found.high < by else None
+    return True if delta.low > by else False if delta.high < by else None
 
 
 def holds_for_all(parts: Sequence[bool | None]) -> bool | None:
@@ -99,11 +99,11 @@ def plus_minus(values: Scores, digits: int = 2) -> str:
     >>> plus_minus({1: 1.0, 2: 1.2, 3: 1.4})
     '1.20 ± 0.50'
     """
-    found = summary(values)
-    if found is None:
+    estimate = summary(values)
+    if estimate is None:
         return "–"
-    half = f" ± {(found.high - found.low) / 2:.{digits}f}" if found.count > 1 else ""
-    return f"{found.mean:.{digits}f}{half}"
+    half = f" ± {(estimate.high - estimate.low) / 2:.{digits}f}" if estimate.count > 1 else ""
+    return f"{estimate.mean:.{digits}f}{half}"
 
 
 def sets_in_words(rows: Iterable[Row], names: Sequence[str], kind: str) -> str:

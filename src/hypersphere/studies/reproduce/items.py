@@ -146,8 +146,8 @@ def as_tree(
                      for each, one in (held or {}).items()},
         "about": dict(about or {}), "tables": tables,
     }  # fmt: skip
-    found: dict[str, Any] = json_safe(json.loads(json.dumps(tree, default=float)))
-    return found
+    json_tree: dict[str, Any] = json_safe(json.loads(json.dumps(tree, default=float)))
+    return json_tree
 
 
 def command(name: str, quick: bool = False, held: Mapping[str, Held] | None = None) -> str:

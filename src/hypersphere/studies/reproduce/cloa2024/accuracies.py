@@ -89,14 +89,14 @@ class Accuracies:
 
     def _accuracy(self, row: Row, share: float, top: int) -> dict[int, float]:
         name = f"{self.probe}_{share:g}"
-        found = {}
+        accuracies = {}
         for run in row.runs:
             scores = run.result.get("scores", {})
             if diverged(run) or (name in scores and not _finite(scores[name])):
-                found[run.seed] = self.chance(top)
+                accuracies[run.seed] = self.chance(top)
             elif _finite(value := scores.get(name if top == 1 else f"{name}_top{top}")):
-                found[run.seed] = float(value)
-        return found
+                accuracies[run.seed] = float(value)
+        return accuracies
 
     def variance(self, base: str, anchors: bool, rate: float) -> dict[int, float]:
         """Variance of the test embeddings, summed over dimensions, by seed; none of a run that diverged."""

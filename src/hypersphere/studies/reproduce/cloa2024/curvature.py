@@ -78,14 +78,14 @@ class Subject:
 
 def subjects(names: Sequence[str]) -> list[Subject]:
     """The registered objectives with their defaults (CLOA on NT-Xent, with labels), then the variants."""
-    found = []
+    subjects = []
     for name in names:
         settings: dict[str, Any] = {"base": "ntxent", "num_classes": 2, "dim": DIM} if name == "cloa" else {}
-        found.append(Subject(name, _stacked(create_objective(name, **settings), labelled=name == "cloa")))
+        subjects.append(Subject(name, _stacked(create_objective(name, **settings), labelled=name == "cloa")))
     for label, (name, more, labelled) in VARIANTS.items():
         if name in names:
-            found.append(Subject(label, _stacked(create_objective(name, **more), labelled)))
-    return found
+            subjects.append(Subject(label, _stacked(create_objective(name, **more), labelled)))
+    return subjects
 
 
 def _stacked(objective: Objective, labelled: bool) -> Callable[[Tensor], Tensor]:
@@ -123,8 +123,8 @@ class Chart:
 
     def hessian(self, loss: Callable[[Tensor], Tensor]) -> Tensor:
         origin = torch.zeros(self.size, dtype=self.z.dtype)
-        found: Tensor = torch.autograd.functional.hessian(lambda u: loss(self.rows(u)), origin)
-        return (found + found.T) / 2
+        hessian: Tensor = torch.autograd.functional.hessian(lambda u: loss(self.rows(u)), origin)
+        return (hessian + hessian.T) / 2
 
     def field_jacobian(self, loss: Callable[[Tensor], Tensor], step: float) -> Tensor:
         """Derivative of the gradient that autograd gives, by differences: sees kinks and stopped gradients."""
@@ -213,13 +213,13 @@ def ntxent_curvatures(N: int, temperature: float) -> tuple[dict[str, float], dic
     """
     chart = Chart(line("+" * N, "+" * N))
     objective = create_objective("ntxent", temperature=temperature, reduction="sum")
-    found = torch.linalg.eigvalsh(chart.hessian(_stacked(objective, labelled=False)))
+    eigenvalues = torch.linalg.eigvalsh(chart.hessian(_stacked(objective, labelled=False)))
     together, apart = -4 * N / ((2 * N - 1) * temperature), (2 / temperature) * (2 - 2 * N / (2 * N - 1))
     k, m = (N - 1) * (DIM - 1), (N - 1) * (DIM - 1) + DIM - 1
     errors = {
-        "together": float((found[:k] - together).abs().max()),
-        "rotation": float(found[k:m].abs().max()),
-        "apart": float((found[m:] - apart).abs().max()),
+        "together": float((eigenvalues[:k] - together).abs().max()),
+        "rotation": float(eigenvalues[k:m].abs().max()),
+        "apart": float((eigenvalues[m:] - apart).abs().max()),
     }
     return errors, {"together": together, "apart": apart}
 

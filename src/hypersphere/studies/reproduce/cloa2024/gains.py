@@ -56,11 +56,11 @@ Cells = Mapping[tuple[str, bool, float], Scores]
 
 def words_of(first: Scores, second: Scores) -> str:
     """The first minus the second in words: mean and interval."""
-    found = difference(first, second)
-    if found is None:
+    delta = difference(first, second)
+    if delta is None:
         return "–"
-    interval = f" ({found.low:.1f} to {found.high:.1f})" if found.count > 1 else ""
-    return f"{found.mean:+.1f}{interval}"
+    interval = f" ({delta.low:.1f} to {delta.high:.1f})" if delta.count > 1 else ""
+    return f"{delta.mean:+.1f}{interval}"
 
 
 def _gains(own: Accuracies, scores: Cells) -> str:
@@ -72,11 +72,11 @@ def _gains(own: Accuracies, scores: Cells) -> str:
 
 
 def _mean_gains(own: Accuracies, scores: Cells) -> dict[float, list[float]]:
-    found = {
+    gains = {
         share: [difference(scores[base, True, share], scores[base, False, share]) for base in BASES]
         for share in own.shares
     }
-    return {share: [each.mean for each in row if each] for share, row in found.items() if any(row)}
+    return {share: [each.mean for each in row if each] for share, row in gains.items() if any(row)}
 
 
 def _here(own: Accuracies, scores: Cells) -> str:
@@ -92,10 +92,10 @@ def _fault(held: Held, own: Accuracies, scores: Cells, clauses: Mapping[str, boo
     if False not in clauses.values():
         return ""
     share = own.few if own.few in SHARES else own.shares[-1]
-    place = SHARES.index(share)
+    index = SHARES.index(share)
     here = {anchors: [each.mean for base in BASES if (each := summary(scores[base, anchors, share]))]
             for anchors in (False, True)}  # fmt: skip
-    there = {anchors: [TABLE3[base, anchors][place] for base in BASES] for anchors in (False, True)}
+    there = {anchors: [TABLE3[base, anchors][index] for base in BASES] for anchors in (False, True)}
 
     def span(values: list[float]) -> str:
         return f"{min(values):.1f} to {max(values):.1f}" if values else "–"
@@ -125,7 +125,7 @@ def _published(base: str, anchors: bool, share: float) -> float | None:
 def _rows(own: Accuracies, best: Mapping[tuple[str, bool], float | None], scores: Cells) -> list[dict[str, Any]]:
     rows = []
     for (base, anchors, share), values in scores.items():
-        found, rate = summary(values), best[base, anchors]
+        accuracy, rate = summary(values), best[base, anchors]
         rows.append(
             {
                 "method": named(base, anchors),
@@ -133,9 +133,9 @@ def _rows(own: Accuracies, best: Mapping[tuple[str, bool], float | None], scores
                 "rate": rate,
                 "seeds": len(values),
                 "without_score": own.unscored(share, base, anchors, rate) if rate is not None else None,
-                "top1": found.mean if found else None,
-                "low": found.low if found else None,
-                "high": found.high if found else None,
+                "top1": accuracy.mean if accuracy else None,
+                "low": accuracy.low if accuracy else None,
+                "high": accuracy.high if accuracy else None,
                 "published": _published(base, anchors, share),
             }
         )
@@ -146,15 +146,15 @@ def _gain_rows(own: Accuracies, scores: Cells) -> list[dict[str, Any]]:
     rows = []
     for share in own.shares:
         for base in BASES:
-            found = difference(scores[base, True, share], scores[base, False, share])
+            gain = difference(scores[base, True, share], scores[base, False, share])
             alone, anchored = _published(base, False, share), _published(base, True, share)
             rows.append(
                 {
                     "base": base,
                     "labels": share,
-                    "gain": found.mean if found else None,
-                    "low": found.low if found else None,
-                    "high": found.high if found else None,
+                    "gain": gain.mean if gain else None,
+                    "low": gain.low if gain else None,
+                    "high": gain.high if gain else None,
                     "published": None if alone is None or anchored is None else round(anchored - alone, 2),
                     "claimed": "{} to {}".format(*GAINS[share]) if share in GAINS else "",
                 }
@@ -164,8 +164,8 @@ def _gain_rows(own: Accuracies, scores: Cells) -> list[dict[str, Any]]:
 
 def estimate(values: Scores) -> tuple[float, float, float] | None:
     """Mean and interval for a figure."""
-    found = summary(values)
-    return (found.mean, found.low, found.high) if found else None
+    accuracy = summary(values)
+    return (accuracy.mean, accuracy.low, accuracy.high) if accuracy else None
 
 
 def _figure(own: Accuracies, scores: Cells) -> Any:

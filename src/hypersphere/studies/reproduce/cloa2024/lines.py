@@ -102,8 +102,8 @@ def _most_favourable(comparison: Comparison, judged: Judged) -> Setting:
 
     def order(setting: Setting) -> tuple[int, int, float]:
         values = list(judged[setting].values())
-        found = summary(_scores(comparison, "InfoNCE", setting, "first_share"))
-        return values.count(True), -values.count(False), found.mean if found else 0.0
+        first_share = summary(_scores(comparison, "InfoNCE", setting, "first_share"))
+        return values.count(True), -values.count(False), first_share.mean if first_share else 0.0
 
     return max(judged, key=order)
 
@@ -126,9 +126,9 @@ def _row(comparison: Comparison, name: str, setting: Setting) -> dict[str, Any]:
     line: dict[str, Any] = {"objective": name, "rate": setting[0], "norm": setting[1]}
     line |= {"runs": sum(run.state == "done" for run in runs), "failed": sum(run.state == "failed" for run in runs)}
     for measure in MEASURES:
-        found = summary(_scores(comparison, name, setting, measure))
-        line[measure] = found.mean if found else None
-        line[f"{measure}_low"], line[f"{measure}_high"] = (found.low, found.high) if found else (None, None)
+        estimate = summary(_scores(comparison, name, setting, measure))
+        line[measure] = estimate.mean if estimate else None
+        line[f"{measure}_low"], line[f"{measure}_high"] = (estimate.low, estimate.high) if estimate else (None, None)
     return line
 
 
@@ -190,8 +190,8 @@ def _fault(comparison: Comparison, judged: Judged, clauses: Mapping[str, bool | 
     line, *_, separate, _ = clauses
     words = []
     if clauses[line] is False:
-        found = {each: summary(_scores(comparison, "InfoNCE", each, "first_share")) for each in judged}
-        means = {each: value.mean for each, value in found.items() if value}
+        first_shares = {each: summary(_scores(comparison, "InfoNCE", each, "first_share")) for each in judged}
+        means = {each: value.mean for each, value in first_shares.items() if value}
         nearest = max(means, key=lambda each: means[each])
         words.append(
             f"Claim or setting, for the line: of {len(means)} settings InfoNCE is nearest to one at "
@@ -217,9 +217,11 @@ def _figure(comparison: Comparison, settings: Sequence[Setting]) -> Any:
         for rate, norm in settings:
             for name in OBJECTIVES:
                 row = _row_at(comparison, name, (rate, norm))
-                found = summary(_scores(comparison, name, (rate, norm), measure))
+                estimate = summary(_scores(comparison, name, (rate, norm), measure))
                 lost = any(run.state == "failed" for run in row.runs) if row else False
-                point = Point(rate, found.mean, found.low, found.high, lost) if found else Point(rate, math.nan)
+                point = (
+                    Point(rate, estimate.mean, estimate.low, estimate.high, lost) if estimate else Point(rate, math.nan)
+                )
                 panels.setdefault(NORMS.get(norm, norm), {}).setdefault(name, []).append(point)
         level = {"first_share": (LINE, "a line"), "class_cosine": (SEPARATE, "separate below")}.get(measure)
         lines.append(

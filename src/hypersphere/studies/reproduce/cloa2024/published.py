@@ -42,8 +42,8 @@ def gains3(share: float) -> list[float]:
     >>> [round(gain, 1) for gain in sorted(gains3(0.5))]
     [19.4, 20.6, 23.5, 28.7]
     """
-    place = SHARES.index(share)
-    return [TABLE3[base, True][place] - TABLE3[base, False][place] for base, anchors in TABLE3 if anchors]
+    index = SHARES.index(share)
+    return [TABLE3[base, True][index] - TABLE3[base, False][index] for base, anchors in TABLE3 if anchors]
 
 
 def cells4() -> tuple[int, int]:

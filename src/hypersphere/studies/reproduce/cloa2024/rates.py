@@ -125,17 +125,17 @@ def alike(first: Scores, second: Scores, margin: float = ALIKE) -> bool | None:
     >>> alike({1: 10.0, 2: 10.2}, {1: 10.0, 2: 10.1}), alike({1: 10.0, 2: 10.2}, {1: 30.0, 2: 30.1})
     (True, False)
     """
-    found = difference(first, second)
-    if found is None or found.count < 2:
+    delta = difference(first, second)
+    if delta is None or delta.count < 2:
         return None
-    if -margin < found.low and found.high < margin:
+    if -margin < delta.low and delta.high < margin:
         return True
-    return False if found.low > margin or found.high < -margin else None
+    return False if delta.low > margin or delta.high < -margin else None
 
 
 def point(rate: float, scores: Scores, lost: int = 0) -> Point:
-    found = summary(scores)
-    return Point(rate, found.mean, found.low, found.high, lost > 0) if found else Point(rate, math.nan)
+    estimate = summary(scores)
+    return Point(rate, estimate.mean, estimate.low, estimate.high, lost > 0) if estimate else Point(rate, math.nan)
 
 
 def _shape_clauses(own: Accuracies, share: float) -> dict[str, bool | None]:
@@ -177,8 +177,8 @@ def _variance_left(own: Accuracies) -> dict[int, float]:
 
 
 def _share_words(values: Scores) -> str:
-    found = summary(values)
-    return f"{found.mean:.2g} ({found.low:.2g} to {found.high:.2g})" if found else "–"
+    estimate = summary(values)
+    return f"{estimate.mean:.2g} ({estimate.low:.2g} to {estimate.high:.2g})" if estimate else "–"
 
 
 def _log(values: Scores) -> dict[int, float]:
@@ -237,9 +237,9 @@ def _row(own: Accuracies, base: str, anchors: bool, rate: float, share: float) -
     accuracy, variance = own.accuracy(base, anchors, rate, share), own.variance(base, anchors, rate)
     line: dict[str, Any] = {"base": base, "anchors": anchors, "rate": rate, "labels": share, "seeds": len(accuracy)}
     line["without_score"] = own.unscored(share, base, anchors, rate)
-    for name, found in (("top1", summary(accuracy)), ("variance", summary(variance))):
-        line[name] = found.mean if found else None
-        line[f"{name}_low"], line[f"{name}_high"] = (found.low, found.high) if found else (None, None)
+    for name, estimate in (("top1", summary(accuracy)), ("variance", summary(variance))):
+        line[name] = estimate.mean if estimate else None
+        line[f"{name}_low"], line[f"{name}_high"] = (estimate.low, estimate.high) if estimate else (None, None)
     return line
 
 

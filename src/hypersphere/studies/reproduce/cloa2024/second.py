@@ -121,12 +121,12 @@ def _rows(own: Accuracies) -> Iterator[dict[str, Any]]:
             for rate in own.rates:
                 for share in own.shares:
                     for top in TOPS:
-                        found = summary(own.accuracy(base, anchors, rate, share, top))
+                        accuracy = summary(own.accuracy(base, anchors, rate, share, top))
                         known = _published(base, anchors, share, top) if rate == RATES4[anchors] else None
                         yield {
                             "method": named(base, anchors), "rate": rate, "labels": share, "top": top,
-                            "seeds": found.count if found else 0, "accuracy": found.mean if found else None,
-                            "low": found.low if found else None, "high": found.high if found else None,
+                            "seeds": accuracy.count if accuracy else 0, "accuracy": accuracy.mean if accuracy else None,
+                            "low": accuracy.low if accuracy else None, "high": accuracy.high if accuracy else None,
                             "without_score": own.unscored(share, base, anchors, rate), "published_cifar100": known,
                         }  # fmt: skip
 
@@ -139,13 +139,13 @@ def _cell_rows(
     for (alone, anchored), cells in judged.items():
         for (base, share, top), holds in cells.items():
             with_anchors = own.accuracy(base, True, anchored, share, top)
-            found = difference(with_anchors, own.accuracy(base, False, alone, share, top))
+            gain = difference(with_anchors, own.accuracy(base, False, alone, share, top))
             pair = _published(base, False, share, top), _published(base, True, share, top)
             known = None if pair[0] is None or pair[1] is None or alone == anchored else round(pair[1] - pair[0], 2)
             yield {
                 "base": base, "labels": share, "top": top, "rate_alone": alone, "rate_anchors": anchored,
-                "difference": found.mean if found else None, "low": found.low if found else None,
-                "high": found.high if found else None, "anchors": words[holds], "published_cifar100": known,
+                "difference": gain.mean if gain else None, "low": gain.low if gain else None,
+                "high": gain.high if gain else None, "anchors": words[holds], "published_cifar100": known,
             }  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def spread_over(points: Sequence[Scores]) -> dict[int, float]:
 
 def best_of(points: Mapping[Key, Scores]) -> Key | None:
     """The setting with the highest mean; None without any score."""
-    means = {key: found.mean for key, values in points.items() if (found := summary(values)) is not None}
+    means = {key: estimate.mean for key, values in points.items() if (estimate := summary(values)) is not None}
     return max(means, key=lambda key: means[key]) if means else None
 
 
@@ -94,7 +94,7 @@ def worst_of(points: Mapping[Key, Scores]) -> Key | None:
 
 def spread_of_means(points: Sequence[Scores]) -> float | None:
     """Best minus worst mean over seeds: noise widens it less than the spread of single runs."""
-    means = [found.mean for each in points if (found := summary(each)) is not None]
+    means = [estimate.mean for each in points if (estimate := summary(each)) is not None]
     return max(means) - min(means) if points and len(means) == len(points) else None
 
 
@@ -108,22 +108,22 @@ def _by_seed(points: Sequence[Scores]) -> dict[int, list[float]]:
 
 def described(values: Scores) -> dict[str, Any]:
     """Mean, 95 % interval and number of seeds, for a row of a table."""
-    found = summary(values)
-    if found is None:
+    estimate = summary(values)
+    if estimate is None:
         return {"mean": None, "low": None, "high": None, "seeds": 0}
-    single = found.count < 2
-    low, high = (None, None) if single else (found.low, found.high)
-    return {"mean": found.mean, "low": low, "high": high, "seeds": found.count}
+    single = estimate.count < 2
+    low, high = (None, None) if single else (estimate.low, estimate.high)
+    return {"mean": estimate.mean, "low": low, "high": high, "seeds": estimate.count}
 
 
 def contrasted(first: Scores, second: Scores) -> dict[str, Any]:
     """The first minus the second, paired by seed, for a row of a table."""
-    found = difference(first, second)
-    if found is None:
+    delta = difference(first, second)
+    if delta is None:
         return {"difference": None, "low": None, "high": None, "seeds": 0}
-    single = found.count < 2
-    low, high = (None, None) if single else (found.low, found.high)
-    return {"difference": found.mean, "low": low, "high": high, "seeds": found.count}
+    single = delta.count < 2
+    low, high = (None, None) if single else (delta.low, delta.high)
+    return {"difference": delta.mean, "low": low, "high": high, "seeds": delta.count}
 
 
 def signed(first: Scores, second: Scores, digits: int = 2) -> str:
@@ -132,11 +132,11 @@ def signed(first: Scores, second: Scores, digits: int = 2) -> str:
     >>> signed({1: 1.0, 2: 1.2, 3: 1.4}, {1: 0.0, 2: 0.0, 3: 0.0}), signed({1: 1.0}, {1: 2.0}), signed({}, {})
     ('+1.20 (+0.70 to +1.70)', '-1.00', 'not measured')
     """
-    found = difference(first, second)
-    if found is None:
+    delta = difference(first, second)
+    if delta is None:
         return "not measured"
-    interval = f" ({found.low:+.{digits}f} to {found.high:+.{digits}f})" if found.count > 1 else ""
-    return f"{found.mean:+.{digits}f}{interval}"
+    interval = f" ({delta.low:+.{digits}f} to {delta.high:+.{digits}f})" if delta.count > 1 else ""
+    return f"{delta.mean:+.{digits}f}{interval}"
 
 
 def means_table(columns: Sequence[str], rows: Mapping[str, Sequence[Scores]], digits: Sequence[int] = ()) -> str:
@@ -152,7 +152,7 @@ def means_table(columns: Sequence[str], rows: Mapping[str, Sequence[Scores]], di
 
 def short(values: Mapping[str, Scores], digits: int = 1) -> str:
     """The means alone, for a list."""
-    means = {name: found.mean for name, each in values.items() if (found := summary(each)) is not None}
+    means = {name: estimate.mean for name, each in values.items() if (estimate := summary(each)) is not None}
     return ", ".join(f"{NAMES.get(name, name)} {mean:.{digits}f}" for name, mean in means.items()) or "not measured"
 
 
@@ -164,8 +164,8 @@ def differences(values: Mapping[str, Scores], digits: int = 2) -> str:
 
 def ends(values: Scores) -> tuple[float, float, float]:
     """Mean and 95 % interval, for a point of a curve."""
-    found = summary(values)
-    return (found.mean, found.low, found.high) if found is not None else (float("nan"),) * 3
+    estimate = summary(values)
+    return (estimate.mean, estimate.low, estimate.high) if estimate is not None else (float("nan"),) * 3
 
 
 def interval(label: str, values: Scores) -> Interval:

@@ -98,7 +98,7 @@ def _over_batches(loss: Loss, views: tuple[Tensor, Tensor], draws: int | None) -
 
 
 def _curves(rows: Sequence[dict[str, Any]]) -> list[BatchCurve]:
-    found = []
+    curves = []
     for loss in BATCHED:
         for which in ("all", "sampled"):
             own = [row for row in rows if row["objective"] == loss.label and row["batches"] == which]
@@ -106,5 +106,5 @@ def _curves(rows: Sequence[dict[str, Any]]) -> list[BatchCurve]:
                 (row["M"], *(row[what] / loss.scale for what in ("difference", "minus_log", "standard_error")))
                 for row in own
             ]
-            found.append(BatchCurve(loss.label + (" ÷ γ" if loss.scale != 1 else ""), which == "sampled", points))
-    return found
+            curves.append(BatchCurve(loss.label + (" ÷ γ" if loss.scale != 1 else ""), which == "sampled", points))
+    return curves

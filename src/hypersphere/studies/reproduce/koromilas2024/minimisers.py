@@ -72,12 +72,12 @@ def minimise(objective: Objective, start: Sequence[Tensor], iterations: int = 15
 
 def best(loss: Loss, N: int, D: int, views: int, starts: int, iterations: int = 150) -> dict[str, Any]:
     """The lowest loss from several random starts, and what its points look like."""
-    objective, found = loss.create(), []
+    objective, minima = loss.create(), []
     for seed in range(starts):
         start = [uniform_points(N, D, seed=100 * view + seed) for view in range(views)]
         ended, joined = _joined(objective, minimise(objective, start, iterations), iterations)
-        found.append((_value(objective, ended), seed, ended, joined))
-    value, _, points, joined = min(found, key=lambda each: each[:2])
+        minima.append((_value(objective, ended), seed, ended, joined))
+    value, _, points, joined = min(minima, key=lambda each: each[:2])
     return {
         "loss": value,
         "smallest": math.degrees(float(nearest_angles(points[0]).min())),
@@ -129,42 +129,42 @@ def minimisers(quick: bool = False) -> Finding:
 
 
 def _few(loss: Loss, case: Case, views: int, starts: int) -> dict[str, Any]:
-    found, known = (
+    minimum, known = (
         best(loss, case.N, case.D, views, starts, iterations=400 if views > 1 else 150),
         loss.at(case.cosines),
     )
     regular = math.degrees(math.acos(max(case.cosines)))
-    gap = found["loss"] - known
+    gap = minimum["loss"] - known
     return {
         "shape": case.shape,
         "N": case.N,
         "D": case.D,
         "views": "aligned" if views == 1 else "two free",
         "objective": loss.label,
-        "loss": found["loss"],
+        "loss": minimum["loss"],
         "known": known,
         "gap": gap,
         "reached": abs(gap) < CLOSE * max(1, abs(known)),
-        "smallest_angle": found["smallest"],
+        "smallest_angle": minimum["smallest"],
         "regular_angle": regular,
-        "largest_angle_between_views": found["apart"],
-        "views_joined": found["joined"],
+        "largest_angle_between_views": minimum["apart"],
+        "views_joined": minimum["joined"],
     }
 
 
 def _many(loss: Loss, N: int, iterations: int) -> dict[str, Any]:
-    found = best(loss, N, 3, views=1, starts=1, iterations=iterations)
+    minimum = best(loss, N, 3, views=1, starts=1, iterations=iterations)
     return {
         "N": N,
         "D": 3,
         "objective": loss.label,
-        "loss": found["loss"],
-        "loss_without_growth": found["loss"] - loss.offset(N),
+        "loss": minimum["loss"],
+        "loss_without_growth": minimum["loss"] - loss.offset(N),
         "uniform_measure": loss.limit(),
-        "gap": (found["loss"] - loss.offset(N) - loss.limit()) / loss.scale,
-        "gaussian_energy": found["energy"],
+        "gap": (minimum["loss"] - loss.offset(N) - loss.limit()) / loss.scale,
+        "gaussian_energy": minimum["energy"],
         "gaussian_energy_uniform": uniform_energy(T),
-        "smallest_angle": found["smallest"],
+        "smallest_angle": minimum["smallest"],
         "fejes_toth_bound": math.degrees(largest_smallest_angle(N)),
     }
 

@@ -204,7 +204,9 @@ def _fault(comparison: Comparison, points: Grid, clauses: Decisions) -> str:
 
 
 def _where(points: Mapping[Point, Scores], point: Point | None) -> str:
-    found = summary(points[point]) if point is not None else None
+    estimate = summary(points[point]) if point is not None else None
     return (
-        f"{found.mean:.1f} at ({point[0]:g}, {point[1]})" if found is not None and point is not None else "not measured"
+        f"{estimate.mean:.1f} at ({point[0]:g}, {point[1]})"
+        if estimate is not None and point is not None
+        else "not measured"
     )

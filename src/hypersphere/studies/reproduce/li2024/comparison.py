@@ -113,9 +113,9 @@ def _draw_table(title: str, rows: list[dict[str, Any]]) -> Any:
     words = ("loss", "", "formula", "measured", "by formula", "largest rel. diff.")
     for x, word in zip(columns, words, strict=True):
         axis.text(x, 1 - (top - 0.3) / height, word, size=8.5, color=SOFT, va="center")
-    for place, row in enumerate(rows):
-        y = 1 - (top + line * place) / height
-        first = place == 0 or rows[place - 1]["loss"] != row["loss"]
+    for index, row in enumerate(rows):
+        y = 1 - (top + line * index) / height
+        first = index == 0 or rows[index - 1]["loss"] != row["loss"]
         if first:
             axis.plot([0.02, 0.98], [y + line / 2 / height] * 2, color=LINE, linewidth=0.8)
         cells = (

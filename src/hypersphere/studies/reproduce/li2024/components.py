@@ -33,14 +33,14 @@ def components(quick: bool = False) -> Finding:
         panels.append(("ratio", f"r = {ratio:g}", baseline))
     rows = [
         {"component": kind, "setting": words,
-         "dissipation": float(found.dissipation[0]), "ratio": float(found.ratio[0]),
-         **{f"weight share {k + 1}": float(share) for k, share in enumerate(found.share[0, 1 : 1 + len(negatives)])}}
-        for kind, words, found in panels
+         "dissipation": float(anatomy.dissipation[0]), "ratio": float(anatomy.ratio[0]),
+         **{f"weight share {k + 1}": float(share) for k, share in enumerate(anatomy.share[0, 1 : 1 + len(negatives)])}}
+        for kind, words, anatomy in panels
     ]  # fmt: skip
-    numbers = [float(found.dissipation[0]) for _, _, found in panels[:2]]
+    numbers = [float(anatomy.dissipation[0]) for _, _, anatomy in panels[:2]]
     moved = float((panels[0][2].share[0] - panels[1][2].share[0]).abs().max())
-    shares = [float(found.share[0].max()) for _, _, found in panels[2:4]]
-    turned = [_to_the_positive(found) for _, _, found in panels[4:]]
+    shares = [float(anatomy.share[0].max()) for _, _, anatomy in panels[2:4]]
+    turned = [_to_the_positive(anatomy) for _, _, anatomy in panels[4:]]
     return Finding(
         "Eq. 4: dissipation scales the whole gradient, the weight chooses among negatives, the ratio balances positive "
         "and negatives. The picture is ours, not the paper's Figure 12, which shows the gap after training with and "
@@ -76,10 +76,10 @@ def _anatomy(name: str, polar: float, negatives: list[Tensor], **settings: Any) 
     return dissect(objective, ANCHOR.expand(len(others), 3), others)
 
 
-def _to_the_positive(found: Anatomy) -> float:
+def _to_the_positive(anatomy: Anatomy) -> float:
     """Degrees between the first anchor's step and the direction in which its positive lies."""
-    step = -(found.parts()["alignment"] + found.parts()["uniformity"])[0]
-    goal = tangent(found.positives, found.anchors)[0]
+    step = -(anatomy.parts()["alignment"] + anatomy.parts()["uniformity"])[0]
+    goal = tangent(anatomy.positives, anatomy.anchors)[0]
     return math.degrees(float(angle(torch.nn.functional.cosine_similarity(step, goal, dim=0))))
 
 
@@ -92,30 +92,30 @@ def _draw_components(panels: list[tuple[str, str, Anatomy]]) -> Any:
     )  # fmt: skip
     axes = figure.subplots(2, 3, gridspec_kw={"left": 0.01, "right": 0.99, "bottom": 0.02, "top": 0.85, "wspace": 0.03,
                                               "hspace": 0.14})  # fmt: skip
-    for place, (kind, words, found) in enumerate(panels):
+    for index, (kind, words, anatomy) in enumerate(panels):
         scale = {"dissipation": 0.1, "weight": float(words.split()[-1]) if kind == "weight" else 1.0}.get(kind, 0.55)
-        _component(axes[place % 2, place // 2], f"{kind}: {words}", found, scale)
+        _component(axes[index % 2, index // 2], f"{kind}: {words}", anatomy, scale)
     return figure
 
 
-def _component(axis: Axes, title: str, found: Anatomy, scale: float) -> None:
+def _component(axis: Axes, title: str, anatomy: Anatomy, scale: float) -> None:
     from matplotlib.patches import Circle
 
     axis.add_patch(Circle((0, 0), 1, facecolor="#f6f8fa", edgecolor=LINE, linewidth=1))
     for degrees in (30, 60):
         axis.add_patch(Circle((0, 0), math.sin(math.radians(degrees)), fill=False, edgecolor=LINE, linewidth=0.7))
-    size = len(found.anchors)
-    gate, share = float(found.dissipation[0]), found.share[0, :size]
-    positive = found.positives[0, :2].numpy()
-    parts = found.parts()
+    size = len(anatomy.anchors)
+    gate, share = float(anatomy.dissipation[0]), anatomy.share[0, :size]
+    positive = anatomy.positives[0, :2].numpy()
+    parts = anatomy.parts()
     pull, push = (-scale * parts[name][0, :2].numpy() for name in ("alignment", "uniformity"))
     for k in range(1, size):
-        spot = found.positives[k, :2].numpy()
+        spot = anatomy.positives[k, :2].numpy()
         axis.plot(*spot, marker="o", markersize=4 + 13 * float(share[k]) ** 0.5, color=UNIFORMITY, zorder=4)
         axis.annotate(
             f"{float(share[k]):.0%}", xy(spot), xytext=(9, 5), textcoords="offset points", size=8, color=UNIFORMITY
         )
-        away = -scale * found.coefficients.cross[0, k].item() * spot
+        away = -scale * anatomy.coefficients.cross[0, k].item() * spot
         if np.linalg.norm(away) > 0.01:
             draw_arrow(axis, np.zeros(2), away, UNIFORMITY, 0.9)
     axis.plot(*positive, marker="s", markersize=8, color=ALIGNMENT, zorder=4)
@@ -129,7 +129,7 @@ def _component(axis: Axes, title: str, found: Anatomy, scale: float) -> None:
     axis.text(
         0.5,
         0.035,
-        f"GD = {gate:.2f}   R = {float(found.ratio[0]):g}",
+        f"GD = {gate:.2f}   R = {float(anatomy.ratio[0]):g}",
         transform=axis.transAxes,
         ha="center",
         size=8.5,

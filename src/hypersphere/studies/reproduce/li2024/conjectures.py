@@ -100,29 +100,29 @@ def _overlap(row: Row | None) -> dict[int, float]:
 
 
 def _cosine_line(name: str, row: Row | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"dissipation": name}
+    line: dict[str, Any] = {"dissipation": name}
     for quantity in ("positive_cosine", "positive_spread", "negative_cosine", "negative_spread"):
-        found[quantity] = mean(last(row, quantity))
-    return {**found, "gap": mean(_cosine_gap(row)), "overlap": mean(_overlap(row)), "seeds": len(_cosine_gap(row))}
+        line[quantity] = mean(last(row, quantity))
+    return {**line, "gap": mean(_cosine_gap(row)), "overlap": mean(_overlap(row)), "seeds": len(_cosine_gap(row))}
 
 
 def _mean_histogram(row: Row | None, kind: str) -> list[float]:
-    found = [each[kind] for each in views(row).values()]
-    return [fmean(column) for column in zip(*found, strict=True)]
+    histograms = [each[kind] for each in views(row).values()]
+    return [fmean(column) for column in zip(*histograms, strict=True)]
 
 
 def _histograms(rows: Mapping[str, Row | None]) -> list[dict[str, Any]]:
     """Shares of each bin, mean over seeds."""
-    found = []
+    lines = []
     for name, row in rows.items():
         for kind in ("positive", "negative"):
             shares = _mean_histogram(row, kind)
-            edges = [round(-1 + 2 * place / len(shares), 4) for place in range(len(shares))]
-            found += [
+            edges = [round(-1 + 2 * index / len(shares), 4) for index in range(len(shares))]
+            lines += [
                 {"dissipation": name, "pairs": kind, "from": edge, "share": share}
                 for edge, share in zip(edges, shares, strict=True)
             ]
-    return found
+    return lines
 
 
 def _cosine_panel(title: str, row: Row | None) -> CosinePanel:
@@ -139,11 +139,11 @@ def fig6(held: Mapping[str, Held]) -> Finding:
     """STS-B dev along the sweeps of margin, temperature and ratio."""
     contest = held[CONTEST]
     rows = rows_of(contest)
-    found = {
+    sweeps = {
         name: {at: trained_score(rows.get(label)) for at, label in sweep.items()} for name, sweep in SWEEPS.items()
     }
-    m, tau, r = found["m"], found["τ"], found["r"]
-    trends = {name: trend(list(points.values())) for name, points in found.items()}
+    m, tau, r = sweeps["m"], sweeps["τ"], sweeps["r"]
+    trends = {name: trend(list(points.values())) for name, points in sweeps.items()}
     low, high = _average([tau[at] for at in ("0.01", "0.05", "0.1")]), _average([tau[at] for at in ("0.3", "1", "3")])
     fall, before = minus(tau["0.1"], tau["1"]), minus(tau["0.01"], tau["0.1"])
     clauses = {
@@ -156,7 +156,7 @@ def fig6(held: Mapping[str, Held]) -> Finding:
     }
     listed = "; ".join(
         f"{name}: " + ", ".join(f"{with_interval(values, 1)} at {at}" for at, values in points.items())
-        for name, points in found.items()
+        for name, points in sweeps.items()
     )
     return Finding(
         "Of the baseline (m = 0.3, τ = 0.05, r = 1) one setting is changed at a time: STS-B dev falls as the margin m "
@@ -166,11 +166,13 @@ def fig6(held: Mapping[str, Held]) -> Finding:
         f"and more against τ up to 0.1: {change(high, low, 1)}; r = 2 against r = 0.25: "
         f"{change(r['2'], r['0.25'], 1)}.",
         clauses,
-        data={"sweeps": [_sweep_line(name, at, values) for name, each in found.items() for at, values in each.items()]},
+        data={"sweeps": [
+            _sweep_line(name, at, values) for name, each in sweeps.items() for at, values in each.items()
+        ]},
         figures={"fig6": draw_sweeps(
             [SweepPanel(f"{words} {name}", name, list(points), [list(each.values()) for each in points.values()],
                         list(SWEEPS[name].values()).index(BASELINE))
-             for (name, points), words in zip(found.items(), ("margin", "temperature", "ratio"), strict=True)],
+             for (name, points), words in zip(sweeps.items(), ("margin", "temperature", "ratio"), strict=True)],
             "STS-B dev, ρ × 100", mean(scores(rows.get(UNTRAINED), "stsb_dev")),
         )},
         published="falls with m, falls sharply from τ ≈ 0.3, rises with r",
@@ -187,9 +189,9 @@ def _average(points: Sequence[Scores]) -> dict[int, float]:
 
 
 def _sweep_line(name: str, at: str, values: Scores) -> dict[str, Any]:
-    found = summary(values)
+    estimate = summary(values)
     return {"setting": name, "value": at, "seeds": len(values), "stsb_dev": mean(values),
-            "low": found.low if found else None, "high": found.high if found else None}  # fmt: skip
+            "low": estimate.low if estimate else None, "high": estimate.high if estimate else None}  # fmt: skip
 
 
 def _sweep_evidence(rows: Mapping[str, Row]) -> str:
@@ -253,11 +255,11 @@ def fig7(held: Mapping[str, Held]) -> Finding:
 
 def _shares(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, dict[int, float]]:
     """Temperature → seed → share."""
-    found: dict[str, dict[int, float]] = {}
+    shares: dict[str, dict[int, float]] = {}
     for seed, each in by_seed.items():
         for tau, share in each.get("hardest", {}).items():
-            found.setdefault(tau, {})[seed] = float(share)
-    return dict(sorted(found.items(), key=lambda pair: float(pair[0])))
+            shares.setdefault(tau, {})[seed] = float(share)
+    return dict(sorted(shares.items(), key=lambda pair: float(pair[0])))
 
 
 def _spread_evidence(rows: Mapping[str, Row]) -> str:

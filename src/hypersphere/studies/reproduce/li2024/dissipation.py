@@ -42,9 +42,9 @@ def fig10(quick: bool = False) -> Finding:
 
 
 def _dissipation_figure(item: str, names: tuple[str, ...], quick: bool) -> Finding:
-    grid, found = _dissipation_maps(names, quick)
+    grid, mean_dissipation = _dissipation_maps(names, quick)
     positive, negative = (means.numpy() for means in grid.means())
-    maps = [HeatMap(TITLES[name], values, values - 0.5) for name, values in found.items()]
+    maps = [HeatMap(TITLES[name], values, values - 0.5) for name, values in mean_dissipation.items()]
     note = f"{grid.batches} batches of 1 positive and {grid.negatives} negatives at each point; line: GD = 1/2."
     drawn = heat_maps(
         "Mean gradient dissipation",
@@ -59,12 +59,12 @@ def _dissipation_figure(item: str, names: tuple[str, ...], quick: bool) -> Findi
     apart = max(abs(each) for row in reference_differences(names, batches).values() for each in row)
     far = negative[None, :] - positive[:, None] > pi / 4
     near = np.abs(negative[None, :] - positive[:, None]) < 0.05
-    stopped = {name: float(values[far].mean()) for name, values in found.items()}
-    diagonal = {name: float(values[near].mean()) for name, values in found.items()}
+    stopped = {name: float(values[far].mean()) for name, values in mean_dissipation.items()}
+    diagonal = {name: float(values[near].mean()) for name, values in mean_dissipation.items()}
     listed = ", ".join(f"{TITLES[n].split(',')[0]} {diagonal[n]:.2f} and {stopped[n]:.3f}" for n in names)
     rows = [
         {"loss": name, "mu_pos": p, "mu_neg": n, "mean GD": values[i, j]}
-        for name, values in found.items()
+        for name, values in mean_dissipation.items()
         for i, p in enumerate(positive)
         for j, n in enumerate(negative)
     ]
@@ -103,17 +103,17 @@ def _told(name: str) -> Callable[[int, int], None]:
 
 def _dissipation_maps(names: tuple[str, ...], quick: bool) -> tuple[AngleGrid, dict[str, Any]]:
     grid = _grid(quick)
-    found = {}
+    mean_dissipation = {}
     for name in names:
-        found[name] = simulate(name, grid, progress=_told(name)).numpy()
-    return grid, found
+        mean_dissipation[name] = simulate(name, grid, progress=_told(name)).numpy()
+    return grid, mean_dissipation
 
 
 def reference_differences(names: tuple[str, ...], batches: int) -> dict[tuple[float, float], list[float]]:
     """Mean GD at the reference points minus the reference."""
     order = tuple(TITLES)
-    found: dict[tuple[float, float], list[float]] = {}
+    differences: dict[tuple[float, float], list[float]] = {}
     for (positive, negative), known in REFERENCE.items():
         spot = AngleGrid((positive * pi,) * 2, (negative * pi,) * 2, points=1, batches=batches, seed=1)
-        found[positive, negative] = [simulate(n, spot).item() - known[order.index(n)] for n in names]
-    return found
+        differences[positive, negative] = [simulate(n, spot).item() - known[order.index(n)] for n in names]
+    return differences

@@ -31,8 +31,8 @@ def fig3(quick: bool = False) -> Finding:
     code = AngleGrid((0.5, 0.5), points=points, batches=batches)
     plain: dict[float, Any] = {}
     released: dict[float, Any] = {}
-    for place, tau in enumerate(TEMPERATURES):
-        _log.info("τ = %g", tau, extra={"done": place, "total": len(TEMPERATURES)})
+    for index, tau in enumerate(TEMPERATURES):
+        _log.info("τ = %g", tau, extra={"done": index, "total": len(TEMPERATURES)})
         plain[tau] = next(simulate_rows("infonce", text, hardest_share, temperature=tau)).numpy()
         kept = next(simulate_rows("infonce", code, _hardest_if_moving, temperature=tau))
         share = next(simulate_rows("infonce", code, _moves, temperature=tau))

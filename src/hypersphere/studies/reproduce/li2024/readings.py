@@ -56,12 +56,12 @@ def views(row: Row | None, trained: bool = True) -> dict[int, Mapping[str, Any]]
 
 def extreme(row: Row | None, quantity: str, pick: Callable[[Iterable[float]], float]) -> dict[int, float]:
     """The smallest or largest (``pick``) of all measurements of a run, by seed."""
-    found = {}
+    by_seed = {}
     for run in [] if row is None else row.runs:
         values = [float(each[quantity]) for each in run.result.get("measured", []) if each.get(quantity) is not None]
         if values:
-            found[run.seed] = pick(values)
-    return found
+            by_seed[run.seed] = pick(values)
+    return by_seed
 
 
 def last(row: Row | None, quantity: str) -> dict[int, float]:
@@ -95,8 +95,8 @@ def trend(points: Sequence[Scores]) -> dict[int, float]:
     {1: 1.0}
     """
     seeds = set.intersection(*(set(each) for each in points)) if points else set()
-    found = {seed: spearman(range(len(points)), [each[seed] for each in points]) for seed in sorted(seeds)}
-    return {seed: 0.0 if math.isnan(value) else value for seed, value in found.items()}
+    correlations = {seed: spearman(range(len(points)), [each[seed] for each in points]) for seed in sorted(seeds)}
+    return {seed: 0.0 if math.isnan(value) else value for seed, value in correlations.items()}
 
 
 def change(first: Scores, second: Scores, digits: int = 2) -> str:
@@ -105,11 +105,11 @@ def change(first: Scores, second: Scores, digits: int = 2) -> str:
     >>> change({1: 3.0, 2: 3.2, 3: 3.1}, {1: 1.0, 2: 1.1, 3: 1.2}, 1)
     '+2.0 [1.8, 2.2]'
     """
-    found = difference(first, second)
-    if found is None:
+    delta = difference(first, second)
+    if delta is None:
         return "not measured"
-    ends = f" [{found.low:.{digits}f}, {found.high:.{digits}f}]" if found.count > 1 else " (one seed)"
-    return f"{found.mean:+.{digits}f}{ends}"
+    ends = f" [{delta.low:.{digits}f}, {delta.high:.{digits}f}]" if delta.count > 1 else " (one seed)"
+    return f"{delta.mean:+.{digits}f}{ends}"
 
 
 def with_interval(values: Scores, digits: int = 2) -> str:

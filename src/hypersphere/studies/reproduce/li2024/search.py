@@ -100,10 +100,10 @@ def _search(
 def trials_of(contest: Held) -> dict[str, list[Trial]]:
     """The trials of every loss that have a score."""
     plan = contest.comparison.plan
-    found: dict[str, list[Trial]] = {loss: [] for loss in MODIFIED}
+    trials: dict[str, list[Trial]] = {loss: [] for loss in MODIFIED}
     for row in contest.comparison.contestants:
         runs = {run.cell: run for run in reversed(row.tuning)}  # two stages may have a setting in common
-        for run in sorted(runs.values(), key=lambda run: run.trial) if row.objective in found else []:
+        for run in sorted(runs.values(), key=lambda run: run.trial) if row.objective in trials else []:
             if run.validation is None:
                 continue
             recipe = plan.trial({"name": row.objective}, run.trial, run.settings).recipe
@@ -114,8 +114,8 @@ def trials_of(contest: Held) -> dict[str, list[Trial]]:
                 # MHS puts its weight on the nearest negative: no temperature enters
                 **{key: None if (row.objective, key) == ("mmhs", "temperature") else objective[key] for key in JUDGED},
             }
-            found[row.objective].append(Trial(run.trial, settings, run.validation))
-    return found
+            trials[row.objective].append(Trial(run.trial, settings, run.validation))
+    return trials
 
 
 def effects_of(trials: Sequence[Trial], printed: Settings) -> dict[str, float]:

@@ -157,12 +157,12 @@ def _listed(final: Mapping[str, Scores]) -> str:
 def _higher(rows: Mapping[str, Row], table: Table) -> tuple[int, int]:
     """Pairs of loss and set whose mean rose, and all that were measured; averages do not count unless alone."""
     columns = table.columns[:-1] or table.columns
-    found = [
+    changes = [
         difference(scores(rows.get(loss), column), scores(rows.get(_original(loss)), column))
         for loss in MODIFIED
         for column in columns
     ]
-    known = [each for each in found if each is not None]
+    known = [each for each in changes if each is not None]
     return sum(each.mean > 0 for each in known), len(known)
 
 
@@ -184,11 +184,11 @@ def _change_lines(rows: Mapping[str, Row], table: Table) -> list[dict[str, Any]]
     lines = []
     for loss in MODIFIED:
         for column in table.columns:
-            found = difference(scores(rows.get(loss), column), scores(rows.get(_original(loss)), column))
+            delta = difference(scores(rows.get(loss), column), scores(rows.get(_original(loss)), column))
             lines.append(
                 {"loss": NAMES[loss], "set": column, "published": table.changes[loss][column],
-                 "here": found.mean if found else None, "low": found.low if found else None,
-                 "high": found.high if found else None, "seeds": found.count if found else 0}
+                 "here": delta.mean if delta else None, "low": delta.low if delta else None,
+                 "high": delta.high if delta else None, "seeds": delta.count if delta else 0}
             )  # fmt: skip
     return lines
 

@@ -64,18 +64,18 @@ def table5(held: Mapping[str, Held]) -> Finding:
     name, words = similarity(contest)
     stages = {loss: _stages(rows, loss, name) for loss in MODIFIED}
     clauses: dict[str, bool | None] = {}
-    for loss, found in stages.items():
-        steps = [above(after, before) for before, after in pairwise(found.values())]
+    for loss, by_stage in stages.items():
+        steps = [above(after, before) for before, after in pairwise(by_stage.values())]
         clauses[f"{ORIGINAL[loss]}: each stage is above the one before"] = holds_for_all(steps)
-        clauses[f"{ORIGINAL[loss]}: the largest step is {LARGEST[loss]}"] = _largest(found, LARGEST[loss])
+        clauses[f"{ORIGINAL[loss]}: the largest step is {LARGEST[loss]}"] = _largest(by_stage, LARGEST[loss])
     told = "; ".join(
-        f"{ORIGINAL[loss]} " + ", ".join(f"{stage} {with_interval(values)}" for stage, values in found.items())
-        for loss, found in stages.items()
+        f"{ORIGINAL[loss]} " + ", ".join(f"{stage} {with_interval(values)}" for stage, values in by_stage.items())
+        for loss, by_stage in stages.items()
     )
     jumps = "; ".join(
         f"{ORIGINAL[loss]} " + ", ".join(f"{stage} {change(after, before)}" for (_, before), (stage, after) in
-                                         pairwise(found.items()))
-        for loss, found in stages.items()
+                                         pairwise(by_stage.items()))
+        for loss, by_stage in stages.items()
     )  # fmt: skip
     return Finding(
         "Modifying dissipation, weight and ratio one after the other raises the STS average at every stage: the losses "
@@ -84,8 +84,8 @@ def table5(held: Mapping[str, Held]) -> Finding:
         f"{words[:1].upper()}{words[1:]}: {told}. Steps: {jumps}.{_kept_words(contest)}",
         clauses,
         E9,
-        {"table5": [line for loss, found in stages.items() for line in _lines(loss, found)]},
-        {"table5": draw_gains([_gains(loss, found) for loss, found in stages.items()])},
+        {"table5": [line for loss, by_stage in stages.items() for line in _lines(loss, by_stage)]},
+        {"table5": draw_gains([_gains(loss, by_stage) for loss, by_stage in stages.items()])},
         published="rises at every stage: MHE 62.62, 64.53, 77.39, 78.40",
         here="MHE " + ", ".join(with_interval(values) for values in stages["mmhe"].values()),
         fault=blame(contest, evidence(contest), CHECKED) if False in clauses.values() else "",
@@ -98,19 +98,19 @@ def _stages(rows: Mapping[str, Row], loss: str, name: str) -> dict[str, dict[int
     return {stage: scores(rows.get(label_of(loss, stage)), name) for stage in there}
 
 
-def _largest(found: Mapping[str, Scores], wanted: str) -> bool | None:
+def _largest(by_stage: Mapping[str, Scores], wanted: str) -> bool | None:
     """Whether the step to a stage is larger than each of the others, seed by seed."""
-    steps = {stage: minus(after, before) for (_, before), (stage, after) in pairwise(found.items())}
+    steps = {stage: minus(after, before) for (_, before), (stage, after) in pairwise(by_stage.items())}
     return holds_for_all([above(steps[wanted], step) for stage, step in steps.items() if stage != wanted])
 
 
-def _lines(loss: str, found: Mapping[str, Scores]) -> list[dict[str, Any]]:
+def _lines(loss: str, by_stage: Mapping[str, Scores]) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     printed = dict(zip(STAGES, STAGE_SCORES[loss], strict=True))
     before: str | None = None
-    for stage, values in found.items():
+    for stage, values in by_stage.items():
         here = summary(values)
-        step = difference(values, found[before]) if before else None
+        step = difference(values, by_stage[before]) if before else None
         now, then = printed[stage], printed[before] if before else None
         lines.append(
             {"loss": ORIGINAL[loss], "stage": stage, "published": now, "here": here.mean if here else None,
@@ -123,13 +123,13 @@ def _lines(loss: str, found: Mapping[str, Scores]) -> list[dict[str, Any]]:
     return lines
 
 
-def _gains(loss: str, found: Mapping[str, Scores]) -> Gains:
+def _gains(loss: str, by_stage: Mapping[str, Scores]) -> Gains:
     """Points above the original, published and here."""
     printed = [(stage, value) for stage, value in zip(STAGES, STAGE_SCORES[loss], strict=True) if value is not None]
-    start = found["original"]
+    start = by_stage["original"]
     here = [
         (stage, list(gains.values()))
-        for stage, values in found.items()
+        for stage, values in by_stage.items()
         if (gains := minus(values, start)) or stage == "original"
     ]
     return Gains(

@@ -30,13 +30,13 @@ def table1(quick: bool = False) -> Finding:
     theta = angle(z1 @ z2.T)
     rows = []
     for name, (title, gate, weight, ratio) in FORMULAS.items():
-        found = dissect(create_objective(name), z1, z2)
+        anatomy = dissect(create_objective(name), z1, z2)
         form = closed_form(name)(theta.diagonal(), without_own(theta))
-        stopped = found.dissipation == 0  # W and R cannot be measured where nothing moves
-        measured = without_own(found.weight[:, : len(z1)])
-        rows.append(compare(title, "GD", gate, found.dissipation, form.dissipation))
+        stopped = anatomy.dissipation == 0  # W and R cannot be measured where nothing moves
+        measured = without_own(anatomy.weight[:, : len(z1)])
+        rows.append(compare(title, "GD", gate, anatomy.dissipation, form.dissipation))
         rows.append(compare(title, "W", weight, measured[~stopped], form.weight[~stopped]))
-        rows.append(compare(title, "R", ratio, found.ratio, form.ratio.masked_fill(stopped, math.nan)))
+        rows.append(compare(title, "R", ratio, anatomy.ratio, form.ratio.masked_fill(stopped, math.nan)))
     return conclude(
         "table1",
         "Table 1",

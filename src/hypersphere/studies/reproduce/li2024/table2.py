@@ -89,23 +89,23 @@ def table2(quick: bool = False) -> Finding:
 
 def _compared(row: Row, z1: Tensor, z2: Tensor) -> list[dict[str, Any]]:
     size = len(z1)
-    found = dissect(row.loss, z1, z2, scope=row.scope, most_anchors=size)
+    anatomy = dissect(row.loss, z1, z2, scope=row.scope, most_anchors=size)
     settings = {**row.settings, "cross": without_own(angle(z1 @ z2.T))} if row.gated else row.settings
     form = closed_form(row.form)(angle((z1 * z2).sum(1)), without_own(angle(z1 @ z1.T)), **settings)
     moving = form.dissipation > 0
-    measured = without_own(found.weight[:, size : 2 * size])
+    measured = without_own(anatomy.weight[:, size : 2 * size])
     return [
-        compare(row.title, "GD", _GATE if row.gated else "1", found.dissipation, form.dissipation),
+        compare(row.title, "GD", _GATE if row.gated else "1", anatomy.dissipation, form.dissipation),
         compare(row.title, "W", row.weight, measured[moving], form.weight[moving]),
-        compare(row.title, "R", row.ratio, found.ratio, form.ratio.masked_fill(~moving, math.nan)),
+        compare(row.title, "R", row.ratio, anatomy.ratio, form.ratio.masked_fill(~moving, math.nan)),
     ]
 
 
 def _separation_as_printed(z1: Tensor, z2: Tensor) -> dict[str, Any]:
     """The ratio of mMHS if its pull is over the largest distance, as Eq. 15 has it, beside the table's r."""
     ratio = 1.75
-    found = dissect(create_objective("printed/mmhs", views="anchor", ratio=ratio), z1, z2)
-    return compare("mMHS (Eq. 15)", "R", "$r$", found.ratio, torch.where(found.moving, ratio, math.nan))
+    anatomy = dissect(create_objective("printed/mmhs", views="anchor", ratio=ratio), z1, z2)
+    return compare("mMHS (Eq. 15)", "R", "$r$", anatomy.ratio, torch.where(anatomy.moving, ratio, math.nan))
 
 
 def _barlow(z1: Tensor, z2: Tensor) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -113,7 +113,7 @@ def _barlow(z1: Tensor, z2: Tensor) -> tuple[list[dict[str, Any]], list[dict[str
     the other view; and the weight as it is printed, with h_i·h'_j."""
     size, title = len(z1), "Barlow (unit rows)"
     loss = create_objective("barlow", normalization="unit", weight=BARLOW)
-    found = dissect(loss, z1, z2)
+    anatomy = dissect(loss, z1, z2)
     form = closed_form("barlow")(angle((z1 * z2).sum(1)), without_own(angle(z2 @ z2.T)), weight=BARLOW)
     pull = tangent(2 / size * (1 - (1 - BARLOW) * (z1 * z2).mean(0)) * z2, z1)
     along = tangent(z2, z1)
@@ -123,12 +123,12 @@ def _barlow(z1: Tensor, z2: Tensor) -> tuple[list[dict[str, Any]], list[dict[str
     weights = torch.zeros(size, size, dtype=z1.dtype)
     weights[~torch.eye(size, dtype=torch.bool)] = form.weight.flatten()
     whole = tangent(weights @ z1, z1) - pull
-    measured = without_own(found.weight[:, size : 2 * size])
+    measured = without_own(anatomy.weight[:, size : 2 * size])
     printed = without_own(2 * BARLOW * (z1 @ z2.T) / size**2)
     return [
-        compare(title, "GD", "1", found.dissipation, form.dissipation),
+        compare(title, "GD", "1", anatomy.dissipation, form.dissipation),
         compare(title, "W", r"$2\nu b_{ij}\,/\,N^2$", measured, form.weight),
         compare(title, "R along $h'_i$", r"of $N A\,/\,(\nu\,\Sigma_k b_{ik}),\ A = I - (1-\nu)\,\mathrm{diag}\,C$",
-                found.ratio, ratio),
+                anatomy.ratio, ratio),
         compare(title, "gradient", r"$\Sigma_j W_{ij}(h_j - R\,h'_i)$", tangent(grad, z1), whole),
     ], [compare(title, "W", r"$2\nu s_{ij}\,/\,N^2$", measured, printed)]  # fmt: skip

@@ -95,16 +95,18 @@ def _lower_ends(row: Row | None) -> list[dict[str, Any]]:
     """Quantiles over anchors of the lower end for each step λ, mean over seeds."""
     by_step: dict[str, list[Mapping[str, Any]]] = {}
     for each in views(row).values():
-        for step, found in each.get("lemma1", {}).items():
-            if found.get("quantiles"):
-                by_step.setdefault(step, []).append(found)
+        for step, lower_end in each.get("lemma1", {}).items():
+            if lower_end.get("quantiles"):
+                by_step.setdefault(step, []).append(lower_end)
     return [
         {
             "step": float(step),
-            **dict(zip(QUANTILES, map(fmean, zip(*(each["quantiles"] for each in found), strict=True)), strict=True)),
-            "anchors with an interval": fmean(each["exists"] for each in found),
+            **dict(
+                zip(QUANTILES, map(fmean, zip(*(each["quantiles"] for each in lower_ends), strict=True)), strict=True)
+            ),
+            "anchors with an interval": fmean(each["exists"] for each in lower_ends),
         }
-        for step, found in sorted(by_step.items(), key=lambda pair: float(pair[0]))
+        for step, lower_ends in sorted(by_step.items(), key=lambda pair: float(pair[0]))
     ]
 
 
@@ -179,8 +181,8 @@ def _extremes(rows: Mapping[str, Row], quantity: str, labels: Sequence[str]) -> 
 
 
 def _span(rows: Mapping[str, Row], quantity: str) -> str:
-    found = _extremes(rows, quantity, list(TRAINED))
-    return "not measured" if found is None else f"{found[0]:.3f} to {found[1]:.3f}"
+    extremes = _extremes(rows, quantity, list(TRAINED))
+    return "not measured" if extremes is None else f"{extremes[0]:.3f} to {extremes[1]:.3f}"
 
 
 def _angle_evidence(rows: Mapping[str, Row]) -> str:
@@ -196,7 +198,7 @@ def _angle_evidence(rows: Mapping[str, Row]) -> str:
 
 
 def _angle_lines(rows: Mapping[str, Row]) -> list[dict[str, Any]]:
-    found = []
+    lines = []
     for label, name in TRAINED.items():
         columns = {
             f"{kind}_angle{what}": dict(_curve(rows.get(label), f"{kind}_angle{what}"))
@@ -204,8 +206,8 @@ def _angle_lines(rows: Mapping[str, Row]) -> list[dict[str, Any]]:
             for what in ("", "_spread")
         }
         for step in sorted({step for column in columns.values() for step in column}):
-            found.append({"loss": name, "step": step, **{key: column.get(step) for key, column in columns.items()}})
-    return found
+            lines.append({"loss": name, "step": step, **{key: column.get(step) for key, column in columns.items()}})
+    return lines
 
 
 def _angle_panel(rows: Mapping[str, Row], kind: str, what: str) -> AnglePanel:

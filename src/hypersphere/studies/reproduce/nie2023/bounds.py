@@ -38,13 +38,13 @@ def bounds(quick: bool = False) -> Finding:
             "MPT": create_objective("mpt", margin=tau * math.log(size - 1), reduction="none"),
         }
         views = _views(draws, size, 16, seed=0)
-        found = {name: torch.cat([loss(x, y) for x, y in views]) for name, loss in losses.items()}
-        first = math.log(2) + found["DCL+"] - found["InfoNCE"]
-        second = found["MPT"] / tau - found["DCL+"]
+        per_anchor = {name: torch.cat([loss(x, y) for x, y in views]) for name, loss in losses.items()}
+        first = math.log(2) + per_anchor["DCL+"] - per_anchor["InfoNCE"]
+        second = per_anchor["MPT"] / tau - per_anchor["DCL+"]
         slacks[tau] = (first, second)
         if tau == TAU:
             gap = torch.cat([(x * y).sum(1) - _hardest(x @ y.T) for x, y in views])
-            curves = {"gap": gap, **found}
+            curves = {"gap": gap, **per_anchor}
     lowest = min(float(each.min()) for pair in slacks.values() for each in pair)
     rows = [
         {"temperature": tau, "step": step, **{f"q{q}": float(torch.quantile(slack, q / 100)) for q in QUANTILES}}
@@ -71,13 +71,13 @@ def bounds(quick: bool = False) -> Finding:
 def _views(draws: int, size: int, dim: int, seed: int) -> list[tuple[Tensor, Tensor]]:
     """Random pairs of views, from unrelated to nearly equal."""
     generator = torch.Generator().manual_seed(seed)
-    found = []
+    views = []
     for k in range(draws):
         noise = 3.0 * (k + 1) / draws
         x = torch.randn(size, dim, generator=generator, dtype=torch.float64)
         y = x + noise * torch.randn(size, dim, generator=generator, dtype=torch.float64)
-        found.append((normalize(x)[0], normalize(y)[0]))
-    return found
+        views.append((normalize(x)[0], normalize(y)[0]))
+    return views
 
 
 def _hardest(similarity: Tensor) -> Tensor:

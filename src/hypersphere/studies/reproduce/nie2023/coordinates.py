@@ -46,24 +46,24 @@ class Explained:
 
 def checkpoints_of(comparison: Comparison) -> list[Checkpoint]:
     """Every evaluation of every run, tuning included; the encoder as given counts once, as ``untrained``."""
-    found: dict[str, Checkpoint] = {}
+    checkpoints: dict[str, Checkpoint] = {}
     for row in comparison.rows:
         for run in (*row.tuning, *row.runs):
             for each in _evaluations(row.objective, run):
                 key = f"{each.cell} {each.step}" if each.step else "untrained"
-                found.setdefault(key, each)
-    return list(found.values())
+                checkpoints.setdefault(key, each)
+    return list(checkpoints.values())
 
 
 def _evaluations(label: str, run: Run) -> list[Checkpoint]:
     history = run.result.get("history", {})
-    found = []
+    checkpoints = []
     for each in run.result.get("pairs", []):
         numbers = [each.get("alignment"), each.get("uniformity"), history.get(str(each["step"]), {}).get(METRIC)]
         if all(value is not None and math.isfinite(value) for value in numbers):
             name = label if each["step"] else "untrained"
-            found.append(Checkpoint(name, run.cell, run.stage, run.seed, int(each["step"]), *map(float, numbers)))
-    return found
+            checkpoints.append(Checkpoint(name, run.cell, run.stage, run.seed, int(each["step"]), *map(float, numbers)))
+    return checkpoints
 
 
 def explained(spots: Sequence[Checkpoint], squares: bool) -> Explained | None:
@@ -120,7 +120,7 @@ def neighbours(spots: Sequence[Checkpoint]) -> tuple[dict[int, float], dict[int,
     """By seed, mean difference in score between checkpoints of two objectives with the same coordinates, and between
     two seeds of one objective at one step. Of the runs with fresh seeds."""
     where = _coordinates(spots)
-    tests = [(place, each) for place, each in enumerate(spots) if each.stage == "test"]
+    tests = [(index, each) for index, each in enumerate(spots) if each.stage == "test"]
     across: dict[int, list[float]] = {}
     within: dict[int, list[float]] = {}
     for k, (i, one) in enumerate(tests):

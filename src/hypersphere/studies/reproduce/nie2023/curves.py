@@ -56,33 +56,33 @@ def rises(row: Row, quantity: str) -> dict[int, float]:
 
     Step 0 is left out: it is the same encoder for all. Runs with fewer than two later evaluations are left out too.
     """
-    found = {}
+    by_seed = {}
     for run in row.runs:
         values = [value for step, value in points(run, quantity, "pairs") if step > 0]
         if len(values) > 1:
-            found[run.seed] = values[-1] - min(values)
-    return found
+            by_seed[run.seed] = values[-1] - min(values)
+    return by_seed
 
 
 def drops(row: Row, quantity: str) -> dict[int, float]:
     """By seed: how far a curve on STS-B dev fell from step 0 to its smallest value."""
-    found = {}
+    by_seed = {}
     for run in row.runs:
         values = points(run, quantity, "pairs")
         if len(values) > 1 and values[0][0] == 0:
-            found[run.seed] = values[0][1] - min(value for _, value in values)
-    return found
+            by_seed[run.seed] = values[0][1] - min(value for _, value in values)
+    return by_seed
 
 
 def growths(row: Row, quantity: str = "gap") -> dict[int, float]:
     """By seed: how much a quantity on the held-out rows grows over the second half of training."""
-    found = {}
+    by_seed = {}
     for run in row.runs:
         values = points(run, quantity, "measured")
         later = [value for step, value in values if values and step >= values[-1][0] / 2]
         if len(later) > 1 and values[-1][0] > 0:
-            found[run.seed] = later[-1] - later[0]
-    return found
+            by_seed[run.seed] = later[-1] - later[0]
+    return by_seed
 
 
 def still_falling(rows: Sequence[Row], quantity: str) -> tuple[int, int]:
@@ -93,30 +93,30 @@ def still_falling(rows: Sequence[Row], quantity: str) -> tuple[int, int]:
 
 def kept(row: Row, quantity: str) -> dict[int, float]:
     """By seed: a quantity on the held-out rows at the step whose weights were kept and scored, or the last before."""
-    found = {}
+    by_seed = {}
     for run in row.runs:
         best = run.result.get("best_step")
         values = [value for step, value in points(run, quantity, "measured") if best is None or step <= int(best)]
         if values:
-            found[run.seed] = values[-1]
-    return found
+            by_seed[run.seed] = values[-1]
+    return by_seed
 
 
 def mean(values: Scores) -> float:
     return sum(values.values()) / len(values) if values else math.nan
 
 
-def in_words(found: Difference | None, digits: int = 2) -> str:
+def in_words(delta: Difference | None, digits: int = 2) -> str:
     """A difference with its interval.
 
     >>> in_words(difference({1: 3.0, 2: 3.5, 3: 4.0}, {1: 1.0, 2: 1.0, 3: 1.0}))
     '+2.50 (95 % interval +1.26 to +3.74)'
     """
-    if found is None or not found.count:
+    if delta is None or not delta.count:
         return "not measured"
-    if found.count < 2:
-        return f"{found.mean:+.{digits}f} (one seed)"
-    return f"{found.mean:+.{digits}f} (95 % interval {found.low:+.{digits}f} to {found.high:+.{digits}f})"
+    if delta.count < 2:
+        return f"{delta.mean:+.{digits}f} (one seed)"
+    return f"{delta.mean:+.{digits}f} (95 % interval {delta.low:+.{digits}f} to {delta.high:+.{digits}f})"
 
 
 def compared(first: Scores, second: Scores, digits: int = 2) -> str:

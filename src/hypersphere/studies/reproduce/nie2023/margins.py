@@ -89,8 +89,10 @@ def fig3(held: Mapping[str, Held]) -> Finding:
 
 def margins_of(comparison: Comparison) -> dict[float, Row]:
     """The rows of MPT by their margin, the smallest first."""
-    found = {float(row.objective.removeprefix(MPT)): row for row in comparison.rows if row.objective.startswith(MPT)}
-    return dict(sorted(found.items()))
+    by_margin = {
+        float(row.objective.removeprefix(MPT)): row for row in comparison.rows if row.objective.startswith(MPT)
+    }
+    return dict(sorted(by_margin.items()))
 
 
 def peaked(sts: Mapping[float, Scores]) -> bool | None:
@@ -187,12 +189,14 @@ def _gap_rows(rows: Mapping[float, Row], others: Mapping[str, Row], tuned: Compa
 
 
 def _drawn(gaps: Mapping[float, Scores], scores: Mapping[float, Scores]) -> list[MarginPoint]:
-    found = []
+    margin_points = []
     for margin, by in scores.items():
         seeds = [seed for seed in by if seed in gaps[margin]]
         if seeds:
-            found.append(MarginPoint(margin, [gaps[margin][seed] for seed in seeds], [by[seed] for seed in seeds]))
-    return found
+            margin_points.append(
+                MarginPoint(margin, [gaps[margin][seed] for seed in seeds], [by[seed] for seed in seeds])
+            )
+    return margin_points
 
 
 def _fault(clauses: Mapping[str, bool | None], held: Held, rows: Mapping[float, Row], others: Mapping[str, Row]) -> str:

@@ -110,9 +110,9 @@ def _words(sts: Scored, transfer: Scored, what: str, rows: Mapping[str, Row]) ->
 
 def _cells(scores: Scored, label: str, name: str) -> list[str]:
     published = PUBLISHED.get((label, name))
-    found = difference(scores[label], scores["infonce"]) if label != "infonce" else None
-    half = f" ± {(found.high - found.low) / 2:.2f}" if found and found.count > 1 else ""
-    return [plus_minus(scores[label]), f"{found.mean:+.2f}{half}" if found else "–", f"{published or '–'}"]
+    delta = difference(scores[label], scores["infonce"]) if label != "infonce" else None
+    half = f" ± {(delta.high - delta.low) / 2:.2f}" if delta and delta.count > 1 else ""
+    return [plus_minus(scores[label]), f"{delta.mean:+.2f}{half}" if delta else "–", f"{published or '–'}"]
 
 
 def _wide(rows: Mapping[str, Row]) -> list[dict[str, Any]]:
@@ -132,8 +132,10 @@ def _long(rows: Mapping[str, Row]) -> list[dict[str, Any]]:
     table = []
     for label, row in rows.items():
         for name in (*STS, "sts_average", ONE_SET, *TRANSFER, "transfer_average"):
-            found = summary(score(row, name))
-            numbers = (found.count, found.mean, found.low, found.high) if found else (0, None, None, None)
+            estimate = summary(score(row, name))
+            numbers = (
+                (estimate.count, estimate.mean, estimate.low, estimate.high) if estimate else (0, None, None, None)
+            )
             table.append(
                 {"objective": label, "set": name, **dict(zip(("seeds", "mean", "low", "high"), numbers, strict=True)),
                  "published": PUBLISHED.get((label, name))}
@@ -146,20 +148,20 @@ def _differences(sts: Scored, transfer: Scored, similarity: str) -> list[dict[st
     table = []
     for name, scores in ((similarity, sts), ("transfer_average", transfer)):
         for first, second in pairs:
-            found = difference(scores[first], scores[second])
-            numbers = (found.count, found.mean, found.low, found.high) if found else (0, None, None, None)
+            delta = difference(scores[first], scores[second])
+            numbers = (delta.count, delta.mean, delta.low, delta.high) if delta else (0, None, None, None)
             head = {"score": name, "objective": first, "minus": second}
             table.append({**head, **dict(zip(("seeds", "difference", "low", "high"), numbers, strict=True))})
     return table
 
 
 def _drawn(scores: Scored) -> list[ScoreRow]:
-    found = []
+    rows = []
     for label, by in scores.items():
         numbers = summary(by)
         if numbers:
-            found.append(ScoreRow(NAMES[label], list(by.values()), (numbers.low, numbers.high)))
-    return found
+            rows.append(ScoreRow(NAMES[label], list(by.values()), (numbers.low, numbers.high)))
+    return rows
 
 
 def _fault(clauses: Mapping[str, bool | None], held: Held, rows: Mapping[str, Row], sts: Scored) -> str:

@@ -69,8 +69,8 @@ class Analysis:
         """Of each of PARTS, whether its interval decides it."""
         anatomy = self.predictions.get("measured anatomy")
         return [
-            None if found is None else True if found[0] > 0 else False if found[1] < 0 else None
-            for found in (
+            None if interval is None else True if interval[0] > 0 else False if interval[1] < 0 else None
+            for interval in (
                 None if anatomy is None else (anatomy.low, anatomy.high),
                 None if self.more is None else self.more[1:],
                 None if self.transfer is None else (self.transfer.low, self.transfer.high),
@@ -80,20 +80,20 @@ class Analysis:
 
 def factorial(held: Mapping[str, Held]) -> Finding:
     """Regresses held-out quality on measured anatomy, and predicts objectives that the regression has not seen."""
-    found = {name.partition("-")[2]: analyse(each.comparison.contestants) for name, each in held.items()}
+    analyses = {name.partition("-")[2]: analyse(each.comparison.contestants) for name, each in held.items()}
     clauses = {
         f"{data}: {part}": holds
-        for data, each in found.items()
+        for data, each in analyses.items()
         for part, holds in zip(PARTS, each.clauses, strict=True)
     }
-    known = {data: each for data, each in found.items() if each.predictions}
+    known = {data: each for data, each in analyses.items() if each.predictions}
     return Finding(
         claim="Li et al. 2024: every effective loss is dissipation × weight × ratio. Nie et al. 2023: alignment and "
         "uniformity alone do not tell how good a representation is. Together: the measured anatomy should predict the "
         "quality of a loss that was not seen, and better than alignment and uniformity do.",
-        measured=" ".join(_in_words(data, each) for data, each in found.items()),
+        measured=" ".join(_in_words(data, each) for data, each in analyses.items()),
         clauses=clauses,
-        data=_tables(found),
+        data=_tables(analyses),
         figures={f"prediction-{data}": _figure(data, each) for data, each in known.items()},
         published="no paper asked",
         here="; ".join(
@@ -119,7 +119,7 @@ def analyse(rows: Sequence[Row]) -> Analysis:
     quality = np.array([point.quality for point in points])
     predictions = {words: predict(_features(points, names), quality, groups) for words, names in SETS.items()}
     more = gain(predictions["measured anatomy"], predictions["alignment and uniformity"], quality)
-    registered = [place for place, point in enumerate(points) if not point.composed]
+    registered = [index for index, point in enumerate(points) if not point.composed]
     enough = len(registered) >= FEWEST and len(points) - len(registered) >= FEWEST
     transfer = predict(_features(points, ANATOMY), quality, [registered]) if enough else None
     return Analysis(points, left_out, predictions, more, transfer)
@@ -156,25 +156,25 @@ def _scaled(name: str, value: float) -> float:
     return math.log(min(max(abs(value), RATIOS[0]), RATIOS[1])) if name == "ratio" else value
 
 
-def spread(found: Prediction) -> str:
-    return f"{found.explained:.2f} ({found.low:.2f} to {found.high:.2f})"
+def spread(prediction: Prediction) -> str:
+    return f"{prediction.explained:.2f} ({prediction.low:.2f} to {prediction.high:.2f})"
 
 
-def _figure(data: str, found: Analysis) -> Any:
-    shown = {words: found.predictions[words] for words in ("measured anatomy", "alignment and uniformity")}
+def _figure(data: str, analysis: Analysis) -> Any:
+    shown = {words: analysis.predictions[words] for words in ("measured anatomy", "alignment and uniformity")}
     panels = {f"{data}, {words}: {spread(each)}": each.predicted.tolist() for words, each in shown.items()}
     return draw_predictions(
-        [point.quality for point in found.points], panels, [point.composed for point in found.points]
+        [point.quality for point in analysis.points], panels, [point.composed for point in analysis.points]
     )
 
 
-def _tables(found: Mapping[str, Analysis]) -> dict[str, list[dict[str, Any]]]:
+def _tables(analyses: Mapping[str, Analysis]) -> dict[str, list[dict[str, Any]]]:
     """A line for each objective, and one for each set of numbers."""
     objectives, predictors = [], []
-    for data, each in found.items():
-        for place, point in enumerate(each.points):
+    for data, each in analyses.items():
+        for index, point in enumerate(each.points):
             predicted = {
-                f"from {words}": each.predictions[words].predicted[place] if each.predictions else None
+                f"from {words}": each.predictions[words].predicted[index] if each.predictions else None
                 for words in ("measured anatomy", "alignment and uniformity")
             }
             objectives.append(
@@ -194,21 +194,24 @@ def _tables(found: Mapping[str, Analysis]) -> dict[str, list[dict[str, Any]]]:
     return {name: rows for name, rows in {"objectives": objectives, "predictors": predictors}.items() if rows}
 
 
-def _in_words(data: str, found: Analysis) -> str:
-    composed = sum(point.composed for point in found.points)
-    if found.more is None:
-        return f"{data.capitalize()}: only {len(found.points)} objectives have all numbers, or too many have the same."
-    anatomy, places = (found.predictions[words] for words in ("measured anatomy", "alignment and uniformity"))
+def _in_words(data: str, analysis: Analysis) -> str:
+    composed = sum(point.composed for point in analysis.points)
+    if analysis.more is None:
+        return (
+            f"{data.capitalize()}: only {len(analysis.points)} objectives have all numbers, or too many have the same."
+        )
+    anatomy, places = (analysis.predictions[words] for words in ("measured anatomy", "alignment and uniformity"))
     words = (
-        f"{data.capitalize()}: {composed} composed losses and {len(found.points) - composed} registered objectives, "
+        f"{data.capitalize()}: {composed} composed losses and {len(analysis.points) - composed} registered objectives, "
         f"each with its own learning rate. Leaving one out, {', '.join(WORDS[name] for name in ANATOMY)} explain "
         f"{spread(anatomy)} of the variance of the test score, alignment and uniformity {spread(places)}: "
-        f"{found.more[0]:+.2f} ({found.more[1]:+.2f} to {found.more[2]:+.2f}) more."
+        f"{analysis.more[0]:+.2f} ({analysis.more[1]:+.2f} to {analysis.more[2]:+.2f}) more."
     )
-    if found.transfer is not None:
+    if analysis.transfer is not None:
         words += (
-            f" Fitted on the composed losses alone, the anatomy explains {spread(found.transfer)} among the registered."
+            f" Fitted on the composed losses alone, the anatomy explains {spread(analysis.transfer)} among "
+            "the registered."
         )
-    if found.left_out:
-        words += f" Left out, without a score or a number that has no meaning for them: {', '.join(found.left_out)}."
+    if analysis.left_out:
+        words += f" Left out, without a score or a number that has no meaning for them: {', '.join(analysis.left_out)}."
     return words
