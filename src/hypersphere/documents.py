@@ -63,7 +63,7 @@ def parse_json(text: str | bytes, name: str, kind: type | None = None) -> Any:
     try:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         _check_depth(text)
-        found = json.loads(text, object_pairs_hook=_object)
+        value = json.loads(text, object_pairs_hook=_object)
     except RecursionError:
         raise ValueError(f"{name} is nested too deeply") from None
     except UnicodeDecodeError:
@@ -72,7 +72,7 @@ def parse_json(text: str | bytes, name: str, kind: type | None = None) -> Any:
         raise ValueError(f"{name} is not JSON: {error}") from None
     except ValueError as error:
         raise ValueError(f"{name} is not accepted: {one_line(str(error), 150)}") from None
-    return _of_kind(found, name, kind)
+    return _of_kind(value, name, kind)
 
 
 def json_safe(value: Any, *, digits: int | None = None, infinity: float | None = None) -> Any:
@@ -148,11 +148,11 @@ def read_document(path: Path, largest: int) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         twice = _repeated(name for name, _ in pairs)
         raise ValueError(f"the key {quoted(twice)} is there twice")
-    return found
+    return mapping
 
 
 def _repeated(names: Iterable[str]) -> str | None:
@@ -171,10 +171,10 @@ def _check_depth(text: str) -> None:
             raise ValueError(f"it is nested more than {DEEPEST} levels deep")
 
 
-def _of_kind(found: Any, name: str, kind: type | None) -> Any:
-    if kind is not None and not isinstance(found, kind):
-        raise ValueError(f"{name} should hold {_NAMES[kind]}, not {_NAMES.get(type(found), type(found).__name__)}")
-    return found
+def _of_kind(value: Any, name: str, kind: type | None) -> Any:
+    if kind is not None and not isinstance(value, kind):
+        raise ValueError(f"{name} should hold {_NAMES[kind]}, not {_NAMES.get(type(value), type(value).__name__)}")
+    return value
 
 
 def as_record(kind: type[Record], values: Any, name: str) -> Record:

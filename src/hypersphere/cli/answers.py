@@ -171,7 +171,7 @@ def print_table(screen: Console, table: Any) -> None:
 
 def console(stderr: bool = False) -> Console:
     """As wide as the terminal; into a pipe, a little wider than usual, and without colours."""
-    found = _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not found.is_terminal:
-        found.width = max(found.width, PIPED_WIDTH)
-    return found
+    screen = _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not screen.is_terminal:
+        screen.width = max(screen.width, PIPED_WIDTH)
+    return screen

@@ -92,16 +92,16 @@ def sections(doc: str) -> dict[str, str]:
     >>> sections("Name.\\n\\nL = x.\\n\\nSource: Euler.\\nUse it often,\\nor never.\\n\\n>>> 1")["use"]
     'Use it often, or never.'
     """
-    found: dict[str, list[str]] = {"formula": [], "source": [], "use": [], "relations": []}
+    parts: dict[str, list[str]] = {"formula": [], "source": [], "use": [], "relations": []}
     place = "formula"
     for line in doc.partition(">>>")[0].splitlines()[1:]:
         heading = re.match(r"(Source: |Use it|Relations: )", line)
         if heading:
             place = heading[1].split()[0].strip(":").lower()
             line = line if place == "use" else line[heading.end() :]
-        found[place].append(line.replace("``", ""))
-    prose = {place: " ".join(" ".join(lines).split()) for place, lines in found.items() if place != "formula"}
-    return {"formula": _unfolded(found["formula"]), **prose}
+        parts[place].append(line.replace("``", ""))
+    prose = {place: " ".join(" ".join(lines).split()) for place, lines in parts.items() if place != "formula"}
+    return {"formula": _unfolded(parts["formula"]), **prose}
 
 
 def _unfolded(lines: Iterable[str]) -> str:
@@ -114,9 +114,9 @@ def _unfolded(lines: Iterable[str]) -> str:
 
 
 def _parameters(cls: type[Objective]) -> tuple[Parameter, ...]:
-    found = [_parameter(cls, each) for each in cls.settings().values()]
-    can_learn = any(each.learnable for each in found)
-    return tuple(each for each in found if can_learn or each.name != "learnable")
+    parameters = [_parameter(cls, each) for each in cls.settings().values()]
+    can_learn = any(each.learnable for each in parameters)
+    return tuple(each for each in parameters if can_learn or each.name != "learnable")
 
 
 def _parameter(cls: type[Objective], setting: Setting) -> Parameter:

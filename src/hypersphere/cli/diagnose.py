@@ -82,18 +82,18 @@ def diagnose(
             loaded = loaded if text is None else name_rows(loaded, text)
         if labels is not None:
             loaded = loaded._replace(labels=load_labels(labels))
-        found = _check(loaded, sample, seed)
+        diagnosis = _check(loaded, sample, seed)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         fail(f"{first_line(error).rstrip('.')}.")
     name = f"{Path(source).name} on {text.name}" if model and text is not None else Path(source).resolve().name
     name = printable(name)
     if page is not None:
-        _write_page(found, name, page, loaded.note)
+        _write_page(diagnosis, name, page, loaded.note)
     if as_json:
         read = {"read": loaded.note} if loaded.note else {}
-        typer.echo(json.dumps({"source": name, **read, **found.to_dict()}, indent=1))
+        typer.echo(json.dumps({"source": name, **read, **diagnosis.to_dict()}, indent=1))
         return
-    _print(found, name, loaded.note)
+    _print(diagnosis, name, loaded.note)
     if page is not None:
         typer.echo(f"page: {page}")
 
@@ -128,48 +128,48 @@ def _need_matplotlib() -> None:
         fail("a page needs matplotlib for its pictures: pip install 'hypersphere-lab[figures]'.")
 
 
-def _write_page(found: Diagnosis, name: str, page: Path, note: str) -> None:
+def _write_page(diagnosis: Diagnosis, name: str, page: Path, note: str) -> None:
     from hypersphere.report.diagnosis import diagnosis_page
 
     try:
-        atomic_write(page, diagnosis_page(found, name, note))
+        atomic_write(page, diagnosis_page(diagnosis, name, note))
     except OSError as error:
         fail(f"{page} cannot be written ({error.strerror}).")
 
 
-def _print(found: Diagnosis, name: str, note: str = "") -> None:
+def _print(diagnosis: Diagnosis, name: str, note: str = "") -> None:
     """The answer, what was found, the rows to look at; then the numbers."""
     screen = console()
-    two = len(found.views) > 1
+    two = len(diagnosis.views) > 1
     soft = not screen.is_terminal
-    screen.print(f"{name}: {found.rows:,} rows of {found.dims} dimensions" + (", two views." if two else "."))
+    screen.print(f"{name}: {diagnosis.rows:,} rows of {diagnosis.dims} dimensions" + (", two views." if two else "."))
     if note:
         screen.print(note, soft_wrap=soft)
     screen.print()
-    screen.print(f"{QUESTION} {found.answer}", style="bold", soft_wrap=soft)
-    screen.print(f"Verdict: {found.verdict}.", style="bold", soft_wrap=soft)
-    for finding in found.findings:
+    screen.print(f"{QUESTION} {diagnosis.answer}", style="bold", soft_wrap=soft)
+    screen.print(f"Verdict: {diagnosis.verdict}.", style="bold", soft_wrap=soft)
+    for finding in diagnosis.findings:
         screen.print()
         screen.print(f"{finding.name}: {finding.words}", soft_wrap=soft)
         screen.print(f"  Evidence: {finding.evidence}", soft_wrap=soft)
         screen.print(f"  Remedy: {finding.remedy}", soft_wrap=soft)
-    if rows := found.rows_to_look_at():
+    if rows := diagnosis.rows_to_look_at():
         screen.print()
         screen.print("Rows to look at, counted from 0:")
     for kind, which, texts in rows:
         screen.print(Text(printable(f"  {kind}: {which} {texts}".rstrip())), soft_wrap=soft)
     screen.print()
-    print_table(screen, _numbers(found))
+    print_table(screen, _numbers(diagnosis))
     screen.print()
-    screen.print(f"{NORMALISED} {found.sampling}", style="dim", soft_wrap=soft)
+    screen.print(f"{NORMALISED} {diagnosis.sampling}", style="dim", soft_wrap=soft)
 
 
-def _numbers(found: Diagnosis) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=len(found.views) > 1)
+def _numbers(diagnosis: Diagnosis) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=len(diagnosis.views) > 1)
     table.add_column("", style="cyan", no_wrap=True)
-    for view in found.views:
+    for view in diagnosis.views:
         table.add_column(view.name, justify="right", no_wrap=True)
     table.add_column("", style="dim")
-    for word, values, said in found.table():
-        table.add_row(word, *(shown(value) for value in values), *[""] * (len(found.views) - len(values)), said)
+    for word, values, said in diagnosis.table():
+        table.add_row(word, *(shown(value) for value in values), *[""] * (len(diagnosis.views) - len(values)), said)
     return table

@@ -72,28 +72,28 @@ def dissect(
     need_folder(out)
     views = find_views(embeddings, text, seed)
     cases = _cases(names, settings, swept[0] if swept else "", views)
-    found, note = _take_apart(cases, views, scope)
+    anatomies, note = _take_apart(cases, views, scope)
     values = tuple(settings[swept[0]]) if swept else ()
     asked = Question(views.about, step, negative, swept[0] if swept else "", values, note)
-    files = draw(cases, found, asked, out, ("png", "pdf") if pdf else ("png",))
+    files = draw(cases, anatomies, asked, out, ("png", "pdf") if pdf else ("png",))
     if as_json:
-        typer.echo(json.dumps(to_json(cases, found, asked, files), indent=1))
+        typer.echo(json.dumps(to_json(cases, anatomies, asked, files), indent=1))
         return
-    print_answer(cases, found, asked)
+    print_answer(cases, anatomies, asked)
     for path in files:
         typer.echo(f"figure: {path}")
 
 
 def _cases(names: list[str], settings: dict[str, list[Any]], swept: str, views: Views) -> list[Case]:
     """The objectives asked for, once for each value of the swept setting where they have it."""
-    found = []
+    cases = []
     for name in dict.fromkeys(names):
         mine = swept in objective_class(name).settings()
         for value in settings[swept] if mine else [None]:
             chosen = {key: values[0] for key, values in settings.items()} | ({swept: value} if mine else {})
             title = f"{name} {swept}={value}" if mine else name
-            found.append(Case(name, title, _objective(name, chosen, views), value))
-    return found
+            cases.append(Case(name, title, _objective(name, chosen, views), value))
+    return cases
 
 
 def _take_apart(cases: list[Case], views: Views, scope: str) -> tuple[list[Anatomy], str]:
@@ -109,24 +109,26 @@ def _take_apart(cases: list[Case], views: Views, scope: str) -> tuple[list[Anato
 
     screen = console(stderr=True)
     most = SIZE if len(views.z1) <= SIZE else 64  # of a small batch every anchor, so that all columns speak of the same
-    found = [of(case, scope) for case in cases]
-    shared = [case.title for case, each in zip(cases, found, strict=True) if each.scope != scope]
+    anatomies = [of(case, scope) for case in cases]
+    shared = [case.title for case, each in zip(cases, anatomies, strict=True) if each.scope != scope]
     if not shared:
-        return found, ""
-    found = [each if each.scope != scope else of(case, "batch") for case, each in zip(cases, found, strict=True)]
-    return found, f" ({', '.join(shared)} has no other)"
+        return anatomies, ""
+    anatomies = [
+        each if each.scope != scope else of(case, "batch") for case, each in zip(cases, anatomies, strict=True)
+    ]
+    return anatomies, f" ({', '.join(shared)} has no other)"
 
 
 def _settings(words: list[str]) -> dict[str, list[Any]]:
     """Values of each setting: several, separated by commas, for a sweep."""
-    found: dict[str, list[Any]] = {}
+    settings: dict[str, list[Any]] = {}
     for word in words:
         key, _, value = word.partition("=")
         parts = _parts(value)
         if not key.isidentifier() or not all(parts):
             fail(f"a setting is written key=value, such as temperature=0.1 or temperature=0.05,0.1, not {word!r}.")
-        found[key] = [_value(part) for part in parts]
-    return found
+        settings[key] = [_value(part) for part in parts]
+    return settings
 
 
 def _parts(value: str) -> list[str]:
@@ -173,15 +175,15 @@ def _objective(name: str, settings: dict[str, Any], views: Views) -> Objective:
         classes = 1 if views.labels is None else max(1, int(views.labels.max()) + 1)
         own = {"num_classes": classes, "dim": views.z1.shape[1], **own}
     try:
-        found = create_objective(name, **own)
+        objective = create_objective(name, **own)
     except (TypeError, ValueError) as error:
         fail(f"{str(error).splitlines()[0].rstrip('.')}.")
-    if views.labels is None and any(isinstance(each, CLOA) for each in within(found)):
+    if views.labels is None and any(isinstance(each, CLOA) for each in within(objective)):
         fail(
             "cloa pulls labelled rows to its anchors and is its base without them: put an array 'labels' beside z1 "
             "and z2 (whole numbers from 0, -1 where unknown), or dissect the base."
         )
-    return found
+    return objective
 
 
 def _labels(objective: Objective, views: Views) -> Tensor | None:

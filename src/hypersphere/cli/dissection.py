@@ -53,46 +53,46 @@ class Question:
     note: str = ""
 
 
-def print_answer(cases: Sequence[Case], found: Sequence[Anatomy], asked: Question) -> None:
+def print_answer(cases: Sequence[Case], anatomies: Sequence[Anatomy], asked: Question) -> None:
     screen = console()
     soft = not screen.is_terminal
-    screen.print(f"On {asked.about}; scope {found[0].scope}{asked.note}.", soft_wrap=True)
+    screen.print(f"On {asked.about}; scope {anatomies[0].scope}{asked.note}.", soft_wrap=True)
     screen.print()
     if asked.setting:
-        _swept(screen, cases, found, asked)
+        _swept(screen, cases, anatomies, asked)
     else:
         for start in range(0, len(cases), AT_ONCE):
-            _table(screen, cases[start : start + AT_ONCE], found[start : start + AT_ONCE], asked)
+            _table(screen, cases[start : start + AT_ONCE], anatomies[start : start + AT_ONCE], asked)
             screen.print()
-        for each in found:
+        for each in anatomies:
             screen.print(f"{each.name}: {each.verdict(asked.step, asked.negative)}", soft_wrap=soft)
     screen.print()
     for word, meaning in LEGEND.items():
         screen.print(f"{word}: {meaning}", style="dim", soft_wrap=soft)
     screen.print()
-    for conventions in dict.fromkeys(each.conventions for each in found):
+    for conventions in dict.fromkeys(each.conventions for each in anatomies):
         screen.print(f"Conventions: {conventions}.", style="dim", soft_wrap=soft)
 
 
-def _table(screen: Console, cases: Sequence[Case], found: Sequence[Anatomy], asked: Question) -> None:
+def _table(screen: Console, cases: Sequence[Case], anatomies: Sequence[Anatomy], asked: Question) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("", style="cyan", no_wrap=True)
     for case in cases:
         table.add_column(case.title, justify="right")
-    numbers = [each.numbers(asked.step, asked.negative) for each in found]
+    numbers = [each.numbers(asked.step, asked.negative) for each in anatomies]
     for row in numbers[0]:
         table.add_row(row, *(_cell(each[row]) for each in numbers))
     print_table(screen, table)
 
 
-def _swept(screen: Console, cases: Sequence[Case], found: Sequence[Anatomy], asked: Question) -> None:
+def _swept(screen: Console, cases: Sequence[Case], anatomies: Sequence[Anatomy], asked: Question) -> None:
     """One row for each value of the setting."""
     lemma = f"meeting Lemma 1 (λ={asked.step:g}, {asked.negative})"
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("", style="cyan", no_wrap=True)
     for heading in (*SWEPT.values(), "Lemma 1"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for case, each in zip(cases, found, strict=True):
+    for case, each in zip(cases, anatomies, strict=True):
         numbers = each.numbers(asked.step, asked.negative)
         table.add_row(case.title, *(_cell(numbers[key]) for key in (*SWEPT, lemma)))
     print_table(screen, table)
@@ -108,13 +108,13 @@ def _cell(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.4f}"
 
 
-def as_json(cases: Sequence[Case], found: Sequence[Anatomy], asked: Question, files: list[Path]) -> dict[str, Any]:
+def as_json(cases: Sequence[Case], anatomies: Sequence[Anatomy], asked: Question, files: list[Path]) -> dict[str, Any]:
     def clean(value: float) -> float | None:
         return value if math.isfinite(value) else None
 
     return {
         "batch": asked.about,
-        "scope": found[0].scope,
+        "scope": anatomies[0].scope,
         **({"swept": {"setting": asked.setting, "values": list(asked.values)}} if asked.setting else {}),
         "objectives": [
             {
@@ -125,7 +125,7 @@ def as_json(cases: Sequence[Case], found: Sequence[Anatomy], asked: Question, fi
                 "verdict": each.verdict(asked.step, asked.negative),
                 "conventions": each.conventions,
             }
-            for case, each in zip(cases, found, strict=True)
+            for case, each in zip(cases, anatomies, strict=True)
         ],
         "legend": LEGEND,
         "figures": [str(path) for path in files],
@@ -133,7 +133,7 @@ def as_json(cases: Sequence[Case], found: Sequence[Anatomy], asked: Question, fi
 
 
 def draw(
-    cases: Sequence[Case], found: Sequence[Anatomy], asked: Question, out: Path, kinds: Sequence[str]
+    cases: Sequence[Case], anatomies: Sequence[Anatomy], asked: Question, out: Path, kinds: Sequence[str]
 ) -> list[Path]:
     """Figures of the batch, and maps over the angles for objectives with a closed form."""
     try:
@@ -147,16 +147,16 @@ def draw(
         return []
     if asked.setting:
         curves: dict[str, list[Anatomy]] = {}
-        for case, each in zip(cases, found, strict=True):
+        for case, each in zip(cases, anatomies, strict=True):
             curves.setdefault(case.name, []).append(each)
         figures = {
             "sweep": plot_sweep(asked.setting, asked.values, curves, asked.step, asked.negative, source=asked.about)
         }
     else:
-        titles = [each.name for each in found[:AT_ONCE]]
-        figures = {"anatomy": plot(found[:AT_ONCE], asked.step, asked.negative, source=asked.about, names=titles)}
-    if len(found) > AT_ONCE:
-        typer.echo(f"The figures are of the first {AT_ONCE} of {len(found)}.", err=True)
+        titles = [each.name for each in anatomies[:AT_ONCE]]
+        figures = {"anatomy": plot(anatomies[:AT_ONCE], asked.step, asked.negative, source=asked.about, names=titles)}
+    if len(anatomies) > AT_ONCE:
+        typer.echo(f"The figures are of the first {AT_ONCE} of {len(anatomies)}.", err=True)
     closed = [case for case in cases[:AT_ONCE] if _has_form(case.objective)]
     if closed:
         figures["maps"] = component_maps([each.objective for each in closed], GRID, [each.title for each in closed])

@@ -36,11 +36,11 @@ def objectives(
     """
     import_files(imports)
     if name is None or not (is_registered(name) or files.split(name)):
-        found = [describe(each) for each in (list_objectives() if name is None else matching(name))]
+        descriptions = [describe(each) for each in (list_objectives() if name is None else matching(name))]
         if as_json:
-            typer.echo(json.dumps([asdict(each) for each in found], indent=1, default=str))
+            typer.echo(json.dumps([asdict(each) for each in descriptions], indent=1, default=str))
         else:
-            _print_table(found)
+            _print_table(descriptions)
         return
     need_objective(name)
     one = describe(name)
@@ -50,34 +50,34 @@ def objectives(
         _print_one(console(), one)
 
 
-def _print_table(found: list[Description]) -> None:
+def _print_table(descriptions: list[Description]) -> None:
     screen = console()
     if screen.is_terminal:
-        _print_for_eyes(screen, found)
+        _print_for_eyes(screen, descriptions)
     else:
-        _print_for_pipes(found)
+        _print_for_pipes(descriptions)
 
 
-def _print_for_eyes(screen: Console, found: list[Description]) -> None:
+def _print_for_eyes(screen: Console, descriptions: list[Description]) -> None:
     """Two columns, so that eighty characters are enough."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(style="bold cyan", no_wrap=True)
     table.add_column()
-    for each in found:
+    for each in descriptions:
         words = Text(each.summary)
         own = ", ".join(_brief(parameter) for parameter in each.parameters if not parameter.common)
         words.append(f"\n{' · '.join(filter(None, [own, each.source]))}", style="dim")
         table.add_row(each.name, words)
     print_table(screen, table)
     screen.print()
-    count = "1 objective" if len(found) == 1 else f"{len(found)} objectives"
+    count = "1 objective" if len(descriptions) == 1 else f"{len(descriptions)} objectives"
     screen.print(f"{count}. 'hypersphere objectives NAME' shows all about one.", style="dim")
 
 
-def _print_for_pipes(found: list[Description]) -> None:
+def _print_for_pipes(descriptions: list[Description]) -> None:
     """One line for each, in columns that do not fold."""
     rows = [("name", "what it does", "parameters", "source")]
-    for each in found:
+    for each in descriptions:
         own = ", ".join(_brief(parameter) for parameter in each.parameters if not parameter.common)
         rows.append((each.name, each.summary, own, each.source))
     widths = [max(len(row[place]) for row in rows) for place in range(3)]

@@ -84,7 +84,7 @@ def embed_text(model: str, text: Path, views: str, seed: int) -> Loaded:
     torch.manual_seed(seed)
     order = sorted(range(len(lines)), key=lambda place: len(lines[place]))  # rows of one length: little padding
     give = _with_dropout if views == "dropout" else _as_encoded
-    found = []
+    embeddings = []
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     screen = console(stderr=True)
     hidden = not screen.is_terminal
@@ -97,9 +97,9 @@ def embed_text(model: str, text: Path, views: str, seed: int) -> Loaded:
                 parts.append(give(encoder, batch).float().cpu())
                 bar.advance(task, len(batch))
             rows = torch.cat(parts)
-            found.append(torch.empty_like(rows).index_copy_(0, torch.tensor(order), rows))
+            embeddings.append(torch.empty_like(rows).index_copy_(0, torch.tensor(order), rows))
     note = " ".join(filter(None, (_of_run(Path(model)), _conditions(encoder))))
-    return Loaded(found[0], found[1] if len(found) > 1 else None, note=note, texts=lines)
+    return Loaded(embeddings[0], embeddings[1] if len(embeddings) > 1 else None, note=note, texts=lines)
 
 
 def _as_encoded(encoder: Any, lines: list[str]) -> Any:

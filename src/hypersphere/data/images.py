@@ -92,14 +92,14 @@ def load_images(source: str, split: str = "train", size: int | None = None) -> I
     if source == "digits":
         return _part(_digits(), split)
     if source.startswith("hf:"):
-        found, cut = pictures.read_hub(source.removeprefix("hf:"), split, size)
-        return found if cut else _part(found, split)
+        images, cut = pictures.read_hub(source.removeprefix("hf:"), split, size)
+        return images if cut else _part(images, split)
     path = locate(source)
     if not path.exists():
         advice = WHERE.get(path.name, "give 'digits', 'hf:owner/name', or the path of a file or folder")
         raise FileNotFoundError(f"there is no image set {source!r}: {advice}")
-    found, cut = image_files.read_path(path, split, size)
-    return found if cut else _part(found, split)
+    images, cut = image_files.read_path(path, split, size)
+    return images if cut else _part(images, split)
 
 
 def _digits() -> ImageSet:

@@ -45,11 +45,11 @@ def read_lines(path: Path) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def check_count(path: Path, found: int, known: int, unit: str = "rows") -> None:
+def check_count(path: Path, count: int, known: int, unit: str = "rows") -> None:
     """Refuses a file that has not the number of rows the set is known to have."""
-    if found != known:
-        how = "truncated or half downloaded" if found < known else "not the original"
-        raise ValueError(f"{path} has {found} {unit} where the set has {known}: the copy is {how}.")
+    if count != known:
+        how = "truncated or half downloaded" if count < known else "not the original"
+        raise ValueError(f"{path} has {count} {unit} where the set has {known}: the copy is {how}.")
 
 
 def check_range(path: Path, scores: Iterable[float], low: float, high: float) -> None:

@@ -68,7 +68,7 @@ def _labelled(root: Path, classes: list[str]) -> list[tuple[int, Path]]:
     if not classes:
         return [(-1, file) for file in sorted(root.iterdir()) if _is_picture(file)]
     files = ((label, sorted((root / name).rglob("*"))) for label, name in enumerate(classes))
-    return [(label, file) for label, found in files for file in found if _is_picture(file)]
+    return [(label, file) for label, paths in files for file in paths if _is_picture(file)]
 
 
 def _is_picture(path: Path) -> bool:
@@ -80,20 +80,20 @@ def read_hub(name: str, split: str, size: int | None = None) -> Found:
     datasets = need("datasets", "train", "a dataset of the hub")
     name, _, configuration = name.partition(":")
     try:
-        found = datasets.load_dataset(name, configuration or None)
+        dataset = datasets.load_dataset(name, configuration or None)
     except Exception as error:  # of many kinds: no such name, no network, a script where files are wanted
         raise ValueError(f"the dataset {name!r} could not be loaded: {reason(error)}") from error
-    return _from_dataset(found, split, size, name)
+    return _from_dataset(dataset, split, size, name)
 
 
 def read_saved(path: Path, split: str, size: int | None) -> Found:
     """A folder written by ``save_to_disk``."""
     datasets = need("datasets", "train", "a saved dataset")
     try:
-        found = datasets.load_from_disk(str(path))
+        dataset = datasets.load_from_disk(str(path))
     except Exception as error:  # of many kinds: files that lack, or settings of the wrong type
         raise ValueError(f"the dataset {path} could not be loaded: {reason(error)}") from error
-    return _from_dataset(found if isinstance(found, dict) else {"train": found}, split, size, path.resolve().name)
+    return _from_dataset(dataset if isinstance(dataset, dict) else {"train": dataset}, split, size, path.resolve().name)
 
 
 def _from_dataset(parts: Any, split: str, size: int | None, name: str) -> Found:
@@ -140,11 +140,11 @@ def pixels(picture: Picture, color: bool, size: int | None = None) -> Tensor:
         upright = operations.exif_transpose(opened).convert("RGB" if color else "L")
         if size is not None:
             upright = operations.fit(upright, (size, size))
-        found = torch.from_numpy(np.array(upright, dtype=np.uint8))
-        return found.permute(2, 0, 1).contiguous() if color else found.unsqueeze(0)
+        raster = torch.from_numpy(np.array(upright, dtype=np.uint8))
+        return raster.permute(2, 0, 1).contiguous() if color else raster.unsqueeze(0)
 
-    found: Tensor = _opened(picture, read)
-    return found
+    image: Tensor = _opened(picture, read)
+    return image
 
 
 def _mode(picture: Picture) -> str:

@@ -61,16 +61,16 @@ def load_sts(folder: str | Path, tasks: Sequence[str] = TASKS) -> dict[str, list
 
     ``folder`` is SentEval's data folder, its ``downstream``, or the ``STS`` folder in it.
     """
-    found = {}
+    parts = {}
     for task in tasks:
         known_name(task, TASKS, "STS task")
         if task == "STS-B":
-            found[task] = [load_sts_benchmark(folder, "test")]
+            parts[task] = [load_sts_benchmark(folder, "test")]
         elif task == "SICK-R":
-            found[task] = [load_sick(folder, "test")]
+            parts[task] = [load_sick(folder, "test")]
         else:
-            found[task] = load_sts_year(folder, task)
-    return found
+            parts[task] = load_sts_year(folder, task)
+    return parts
 
 
 def load_sts_year(folder: str | Path, task: str) -> list[ScoredPairs]:
@@ -143,10 +143,10 @@ def _benchmark(path: Path, split: str, known: int) -> ScoredPairs:
 def _pairs(
     path: Path, name: str, rows: list[list[str]], columns: tuple[int, int, int], scale: tuple[float, float]
 ) -> ScoredPairs:
-    found = _columns(path, name, rows, columns)
-    check_range(path, found.scores, *scale)
-    check_english_pairs(path, found.first, found.second)
-    return found
+    pairs = _columns(path, name, rows, columns)
+    check_range(path, pairs.scores, *scale)
+    check_english_pairs(path, pairs.first, pairs.second)
+    return pairs
 
 
 def _columns(path: Path, name: str, rows: list[list[str]], columns: tuple[int, int, int]) -> ScoredPairs:
@@ -174,16 +174,16 @@ def _table(path: Path) -> ScoredPairs:
     header = next(csv.reader(lines[:1], delimiter=delimiter), [])
     if set(names) <= set(header):
         rows = list(_rows(path, lines, delimiter))[1:]
-        found = _columns(path, path.stem, rows, tuple(header.index(name) for name in names))  # type: ignore[arg-type]
+        pairs = _columns(path, path.stem, rows, tuple(header.index(name) for name in names))  # type: ignore[arg-type]
     elif len(header) >= 7 and path.stem.startswith("sts-"):
         split = path.stem.removeprefix("sts-")
         return _benchmark(path, split, BENCHMARK_ROWS.get(split, len(lines)))
     else:
         raise ValueError(f"{path} needs the columns {', '.join(names)} in its first line; it has {', '.join(header)}.")
-    check_range(path, found.scores, -np.inf, np.inf)
-    if not len(found):
+    check_range(path, pairs.scores, -np.inf, np.inf)
+    if not len(pairs):
         raise ValueError(f"{path} has no pair.")
-    return found
+    return pairs
 
 
 def _rows(path: Path, lines: list[str], delimiter: str) -> Iterator[list[str]]:

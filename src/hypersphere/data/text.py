@@ -50,15 +50,15 @@ def read_corpus(source: str, views: str = "dropout", *, columns: list[str] | Non
     """
     wanted = VIEWS[views]
     if source.startswith("hf:"):
-        found, name = _dataset(source[3:], wanted, columns), source[3:]
+        instances, name = _dataset(source[3:], wanted, columns), source[3:]
     else:
         path = locate(source)
         if not path.is_file():
             raise FileNotFoundError(f"there is no text file {source} (a dataset id is written hf:owner/name)")
-        found, name = _lines(path, wanted, columns), path.name
+        instances, name = _lines(path, wanted, columns), path.name
     texts: tuple[list[str], ...] = tuple([] for _ in range(wanted))
     empty = size = 0
-    for instance in found:
+    for instance in instances:
         size += sum(map(len, instance)) + TEXT_BYTES * wanted
         if len(texts[0]) % 10_000 == 0:  # a small .gz may hold any number of lines
             need_memory(size, f"the text of {source}")

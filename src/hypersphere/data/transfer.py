@@ -59,12 +59,12 @@ class TransferSet:
 
 def load_transfer(folder: str | Path, tasks: Sequence[str] = TASKS) -> dict[str, TransferSet]:
     """The named tasks, from SentEval's data folder or its ``downstream``."""
-    found = {}
+    sets = {}
     for task in tasks:
         known_name(task, TASKS, "transfer task")
         load = {"SST2": _sst2, "TREC": _trec, "MRPC": _mrpc}.get(task)
-        found[task] = load(locate(folder)) if load else _two_files(locate(folder), task)
-    return found
+        sets[task] = load(locate(folder)) if load else _two_files(locate(folder), task)
+    return sets
 
 
 def _two_files(folder: Path, task: str) -> TransferSet:

@@ -48,14 +48,14 @@ def measure_normalisation(images: Tensor) -> dict[str, list[float]]:
     {'mean': [0.5], 'std': [0.5]}
     """
     values = torch.arange(256, dtype=torch.float64) / 255
-    found: dict[str, list[float]] = {"mean": [], "std": []}
+    normalisation: dict[str, list[float]] = {"mean": [], "std": []}
     for channel in images.unbind(1):
         share = channel.flatten().bincount(minlength=256).double().cpu() / channel.numel()
         mean = (share * values).sum()
         spread = (share * (values - mean).square()).sum().sqrt().item()
-        found["mean"].append(round(mean.item(), 6))
-        found["std"].append(round(spread, 6) or 1.0)
-    return found
+        normalisation["mean"].append(round(mean.item(), 6))
+        normalisation["std"].append(round(spread, 6) or 1.0)
+    return normalisation
 
 
 class Augmentation(nn.Module):
@@ -82,8 +82,8 @@ class Augmentation(nn.Module):
         else:
             with seeded(self.seed, images.device):
                 made = self.views(images)
-        found: Tensor = self.normalise(made)
-        return found
+        normalised: Tensor = self.normalise(made)
+        return normalised
 
 
 class ByColour(nn.Module):
@@ -94,8 +94,8 @@ class ByColour(nn.Module):
         self.colour, self.grey = colour, grey
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = (self.colour if images.shape[1] == 3 else self.grey)(images)
-        return found
+        augmented: Tensor = (self.colour if images.shape[1] == 3 else self.grey)(images)
+        return augmented
 
 
 def _pair(size: Size) -> tuple[int, int]:

@@ -48,12 +48,12 @@ def module_folders(folder: Path) -> list[Path]:
     if not listed.is_file():
         return [folder]
     try:
-        found = [folder / entry["path"] for entry in read_json(listed, list)]
+        folders = [folder / entry["path"] for entry in read_json(listed, list)]
     except (ValueError, TypeError, KeyError):
-        found = []
-    if not found or not all(each.resolve().is_relative_to(folder.resolve()) for each in found):
+        folders = []
+    if not folders or not all(each.resolve().is_relative_to(folder.resolve()) for each in folders):
         raise ValueError(f"{listed} is damaged: it is no list of modules with their paths.") from None
-    return found
+    return folders
 
 
 def own_length(folder: Path) -> int | None:
@@ -77,11 +77,11 @@ def pools_prompt(folder: Path) -> bool:
 def _object(path: Path) -> dict[str, Any]:
     """What a file of settings says; nothing if there is none."""
     try:
-        found: dict[str, Any] = read_json(path, dict) if path.is_file() else {}
+        settings: dict[str, Any] = read_json(path, dict) if path.is_file() else {}
     except ValueError as error:
         why = str(error).removeprefix(f"{path} ")
         raise ValueError(f"{path} is damaged: it is no JSON object ({why}).") from None
-    return found
+    return settings
 
 
 def check_settings(folder: Path) -> None:
@@ -131,10 +131,10 @@ def check_weights(module: nn.Module, folder: Path) -> None:
     if network is None or not callable(getattr(type(network), "from_pretrained", None)):
         return
     with quietly(), torch.random.fork_rng(devices=[]):
-        _, found = type(network).from_pretrained(
+        _, loading_info = type(network).from_pretrained(
             str(folder), config=network.config, local_files_only=True, output_loading_info=True, **SAFELY
         )
-    missing = sorted(key for key in found["missing_keys"] if "pooler." not in key)
+    missing = sorted(key for key in loading_info["missing_keys"] if "pooler." not in key)
     if missing:
         raise ValueError(f"{lacking(folder, missing)}.")
 

@@ -69,11 +69,11 @@ def _pretrained(transformers: Any, name: str, channels: int, weights: str) -> An
             )
     try:
         with quietly():
-            model, found = transformers.ResNetModel.from_pretrained(weights, output_loading_info=True, **SAFELY)
+            model, loading_info = transformers.ResNetModel.from_pretrained(weights, output_loading_info=True, **SAFELY)
     except Exception as error:
         raise ValueError(f"the weights {weights} could not be loaded: {first_line(error)}") from None
     missing = sorted(
-        key for key in found["missing_keys"] if not key.endswith("num_batches_tracked")
+        key for key in loading_info["missing_keys"] if not key.endswith("num_batches_tracked")
     )  # older ones lack it
     if missing:
         raise ValueError(lacking(weights, missing))
@@ -127,8 +127,8 @@ class MLP(nn.Module):
         self.dimension = widths[-1]
 
     def forward(self, images: Tensor) -> Tensor:
-        found: Tensor = self.layers(images.flatten(1))
-        return found
+        features: Tensor = self.layers(images.flatten(1))
+        return features
 
 
 def _mlp(channels: int, size: Size, **options: Any) -> MLP:

@@ -55,13 +55,13 @@ class SentenceEncoder(SentenceTransformer):
     def forward(self, input: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         if "chunks" not in input:
             return dict(super().forward(input, **kwargs))
-        found = []
+        embeddings = []
         for chunk in input["chunks"]:
             if self.cached and torch.is_grad_enabled():
-                found.append(checkpoint(self._embed, chunk, use_reentrant=False))
+                embeddings.append(checkpoint(self._embed, chunk, use_reentrant=False))
             else:
-                found.append(self._embed(chunk))
-        return {"sentence_embedding": torch.cat(found)[input["place"]]}
+                embeddings.append(self._embed(chunk))
+        return {"sentence_embedding": torch.cat(embeddings)[input["place"]]}
 
     def _embed(self, chunk: dict[str, Tensor]) -> Tensor:
         embedded: Tensor = super().forward(dict(chunk))["sentence_embedding"]
@@ -183,8 +183,8 @@ def skipped_tokens(model: SentenceTransformer, prompt: str) -> int | None:
     pooled = [module for module in model if isinstance(module, Pooling)]
     if not prompt or all(module.include_prompt for module in pooled):
         return None
-    found: Any = model.preprocess(["text"], prompt=prompt).get("prompt_length")
-    return None if found is None else int(found)
+    prompt_length: Any = model.preprocess(["text"], prompt=prompt).get("prompt_length")
+    return None if prompt_length is None else int(prompt_length)
 
 
 def describe(model: SentenceTransformer) -> str:

@@ -68,10 +68,10 @@ class Embeddings:
         """(n, D) float32, one row for each text."""
         places = [self._place[text_key(text)] for text in texts]
         chunk, row = (np.asarray([place[side] for place in places], dtype=np.int64) for side in (0, 1))
-        found = np.empty((len(texts), self._chunks[0].embeddings.shape[1]), dtype=np.float32)
+        embeddings = np.empty((len(texts), self._chunks[0].embeddings.shape[1]), dtype=np.float32)
         for number in np.unique(chunk):
-            found[chunk == number] = self._chunks[number].embeddings[row[chunk == number]]
-        return found
+            embeddings[chunk == number] = self._chunks[number].embeddings[row[chunk == number]]
+        return embeddings
 
     def truncated(self, texts: Sequence[str]) -> int:
         """How many of ``texts`` were longer than the model takes."""
@@ -185,10 +185,10 @@ def _about(model: SentenceModel, home: Path | None) -> About:
             return as_record(About, {**read_json(path, dict), "model": model.name}, str(path))
         except (OSError, ValueError):
             pass  # damaged: asked again
-    found = model.about()
+    about = model.about()
     if path is not None:
-        atomic_write(path, json.dumps(asdict(found), indent=1) + "\n")
-    return found
+        atomic_write(path, json.dumps(asdict(about), indent=1) + "\n")
+    return about
 
 
 def supplied(path: str | Path) -> tuple[Embeddings, About]:
@@ -231,7 +231,7 @@ def write_sentences(path: str | Path, texts: Sequence[str]) -> int:
 
 
 def read_sentences(path: Path) -> list[str]:
-    found = []
+    sentences = []
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError:
@@ -245,8 +245,8 @@ def read_sentences(path: Path) -> list[str]:
             raise ValueError(
                 f"{path}, line {number}: needed is a sentence as a JSON string, there is {line[:40]!r}."
             ) from None
-        found.append(text)
-    return found
+        sentences.append(text)
+    return sentences
 
 
 def _array(path: Path) -> np.ndarray:

@@ -46,14 +46,14 @@ def embed(
     device = next((each.device for each in encoder.parameters()), "cpu") if device is None else device
     encoder = encoder.to(device)
     with evaluating(encoder), torch.no_grad():
-        found = torch.cat([encoder(transform(part.to(device))).float().cpu() for part in images.split(batch)])
+        features = torch.cat([encoder(transform(part.to(device))).float().cpu() for part in images.split(batch)])
         first = images[: min(len(images), batch, 8)].flip(0)  # alone, and the other way round
         again = encoder(transform(first.to(device))).float().cpu().flip(0)
-    difference = (again - found[: len(again)]).abs().max().item()
-    scale = found[: len(again)].abs().max().item()
+    difference = (again - features[: len(again)]).abs().max().item()
+    scale = features[: len(again)].abs().max().item()
     if difference > 1e-3 * scale:
         raise ValueError(
             "the encoder's features of an image depend on the other images of the batch (they differ by "
             f"{difference:.3g} where the largest is {scale:.3g}): is there a batch norm without running statistics?"
         )
-    return found
+    return features

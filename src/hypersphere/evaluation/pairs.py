@@ -44,16 +44,16 @@ def pair_geometry(encode: Encode, pairs: ScoredPairs, batch: int, temperature: f
     row = {text: number for number, text in enumerate(texts)}
     embeddings = torch.as_tensor(encode(texts)).float().cpu()
     close = [place for place, score in enumerate(pairs.scores) if score > CLOSE]
-    found = {"alignment": math.nan, "infonce": math.nan, "uniformity": uniformity(embeddings)}
+    geometry = {"alignment": math.nan, "infonce": math.nan, "uniformity": uniformity(embeddings)}
     if len(close) < 2:
-        return found
+        return geometry
     first, second = (embeddings[[row[side[place]] for place in close]] for side in (pairs.first, pairs.second))
     infonce = create_objective("infonce", temperature=temperature)
     with torch.no_grad():
         losses = [
             len(part) * float(infonce(first[part], second[part])) for part in in_batches(range(len(close)), batch)
         ]
-    return {**found, "alignment": alignment(first, second), "infonce": sum(losses) / len(close)}
+    return {**geometry, "alignment": alignment(first, second), "infonce": sum(losses) / len(close)}
 
 
 def in_batches(rows: Sequence[int], size: int) -> list[list[int]]:
@@ -62,7 +62,7 @@ def in_batches(rows: Sequence[int], size: int) -> list[list[int]]:
     >>> in_batches([5, 6, 7, 8, 9], 2)
     [[5, 6], [7, 8, 9]]
     """
-    found = [list(rows[start : start + size]) for start in range(0, len(rows), size)]
-    if len(found) > 1 and len(found[-1]) == 1:
-        found[-2:] = [found[-2] + found[-1]]
-    return found
+    batches = [list(rows[start : start + size]) for start in range(0, len(rows), size)]
+    if len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [batches[-2] + batches[-1]]
+    return batches

@@ -71,7 +71,7 @@ class ProbeResult:
 
     def summary(self) -> list[dict[str, Any]]:
         """For every share of labels: mean and spread (sample standard deviation) of top-1 and top-5 over the seeds."""
-        found = []
+        rows = []
         for share in sorted({score.labels for score in self.scores}):
             here = [score for score in self.scores if score.labels == share]
             row: dict[str, Any] = {"labels": share, "images": here[0].images, "seeds": len(here)}
@@ -79,8 +79,8 @@ class ProbeResult:
                 values = [value for score in here if (value := getattr(score, name)) is not None]
                 row[name] = statistics.fmean(values) if values else None
                 row[f"{name}_spread"] = statistics.stdev(values) if len(values) > 1 else None
-            found.append(row)
-        return found
+            rows.append(row)
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for a file."""
@@ -165,8 +165,8 @@ def evaluate_run(
             continue
         draw = first if taught else first + seed  # of one draw the smaller shares are part of the larger
         chosen = (label_fraction(train.labels, share, draw) >= 0).nonzero().squeeze(1)
-        found = measure(chosen, seed)
-        kept.add(Score(share, len(chosen), seed, found.top1, found.top5))
+        accuracy = measure(chosen, seed)
+        kept.add(Score(share, len(chosen), seed, accuracy.top1, accuracy.top5))
     return ProbeResult(
         run=str(run),
         probe=probe,
@@ -251,14 +251,14 @@ class _Kept:
         if not self.path.is_file():
             return []
         try:
-            found: list[Any] = read_json(self.path, list)
-            for entry in found:
+            entries: list[Any] = read_json(self.path, list)
+            for entry in entries:
                 if not isinstance(entry, dict) or not entry.keys() >= {"key", "score"}:
                     raise ValueError("an entry has no key and score")
                 as_record(Score, entry["score"], "an entry")
         except ValueError as error:
             raise ValueError(f"{self.path} is damaged ({error}): remove it to measure anew") from None
-        return found
+        return entries
 
     def add(self, score: Score) -> None:
         self.scores[score.labels, score.seed] = score
@@ -278,11 +278,11 @@ def _check(probe: str, labels: Sequence[float], seeds: int) -> None:
 def _defaults(probe: str, options: dict[str, Any]) -> dict[str, Any]:
     """The settings of a probe as its function has them; refuses options it has not."""
     known = inspect.signature(_FUNCTIONS[probe]).parameters.values()
-    found = {each.name: each.default for each in known if each.kind is each.KEYWORD_ONLY and each.name not in _OURS}
+    defaults = {each.name: each.default for each in known if each.kind is each.KEYWORD_ONLY and each.name not in _OURS}
     for name in options:
-        if name not in found:
-            raise ValueError(f"the {probe} probe has no option {name!r} (it has {', '.join(found)})")
-    return found
+        if name not in defaults:
+            raise ValueError(f"the {probe} probe has no option {name!r} (it has {', '.join(defaults)})")
+    return defaults
 
 
 def _recipe(run: Path) -> dict[str, Any]:

@@ -123,14 +123,14 @@ def _pooling(model: Any) -> str:
     """As the model's own modules say: ``mean``, ``cls``; what follows them is named too."""
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "_modules"):
         return "the model's own"
-    found = []
+    steps = []
     for module in model.children():
         mode = getattr(module, "pooling_mode", None)
         if mode is not None:
-            found.append(mode if isinstance(mode, str) else "+".join(mode))
-        elif found:
-            found.append(type(module).__name__.lower())
-    return ", then ".join(found) or "the model's own"
+            steps.append(mode if isinstance(mode, str) else "+".join(mode))
+        elif steps:
+            steps.append(type(module).__name__.lower())
+    return ", then ".join(steps) or "the model's own"
 
 
 def _plain(model: Any, sentences: list[str]) -> Work:
@@ -175,12 +175,12 @@ def _rows(embeddings: Any, wanted: int) -> np.ndarray:
         embeddings = torch.stack(list(embeddings))
     if isinstance(embeddings, torch.Tensor):
         embeddings = embeddings.detach().float().cpu().numpy()
-    found = np.asarray(embeddings, dtype=np.float32)
-    if found.ndim != 2 or len(found) != wanted:
-        raise ValueError(f"encode was given {wanted} sentences and returned an array of shape {found.shape}.")
-    if not np.isfinite(found).all():
-        raise ValueError(f"encode returned {(~np.isfinite(found).all(axis=1)).sum()} rows with NaN or infinity.")
-    return found
+    rows = np.asarray(embeddings, dtype=np.float32)
+    if rows.ndim != 2 or len(rows) != wanted:
+        raise ValueError(f"encode was given {wanted} sentences and returned an array of shape {rows.shape}.")
+    if not np.isfinite(rows).all():
+        raise ValueError(f"encode returned {(~np.isfinite(rows).all(axis=1)).sum()} rows with NaN or infinity.")
+    return rows
 
 
 def _takes_tokens(model: Any) -> bool:
@@ -218,12 +218,12 @@ def _tokenised(model: Any, sentences: list[str]) -> Work | None:
 
 def _batches(units: np.ndarray, cost: np.ndarray, budget: int) -> list[np.ndarray]:
     """Units in the order given, as many at a time as fit into ``budget`` tokens once padded to the longest."""
-    found, start = [], 0
+    batches, start = [], 0
     for end in range(1, len(units) + 1):
         if end == len(units) or (end + 1 - start) * cost[units[start : end + 1]].max() > budget:
-            found.append(units[start:end])
+            batches.append(units[start:end])
             start = end
-    return found
+    return batches
 
 
 def _forward(model: Any, sequences: list[tuple[int, ...]], names: list[str]) -> np.ndarray:

@@ -99,10 +99,12 @@ class SentenceEvaluation:
         if self.transfer:
             lines += ["", f"Transfer, accuracy in percent: {self._classifier()}."]
             lines += [f"{'task':<10}{'test':>7}{'dev':>10}{'F1':>9}  weight decay"]
-            for name, found in self.transfer.items():
-                f1 = "" if found.f1 is None else f"{found.f1:.2f}"
-                chosen = ", ".join(f"{each:g}" for each in sorted(set(found.strengths)))
-                lines += [f"{name:<10}{found.accuracy:>7.2f}{found.dev_accuracy:>10.2f}{f1:>9}  {chosen}"]
+            for name, transfer_score in self.transfer.items():
+                f1 = "" if transfer_score.f1 is None else f"{transfer_score.f1:.2f}"
+                chosen = ", ".join(f"{each:g}" for each in sorted(set(transfer_score.strengths)))
+                lines += [
+                    f"{name:<10}{transfer_score.accuracy:>7.2f}{transfer_score.dev_accuracy:>10.2f}{f1:>9}  {chosen}"
+                ]
             lines += [f"{f'mean of {len(self.transfer)}':<10}{self.transfer_average():>7.2f}"]
         return "\n".join(lines)
 
@@ -115,12 +117,12 @@ class SentenceEvaluation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        found = asdict(self)
+        record = asdict(self)
         if self.sts:
-            found["sts_average"] = {name: self.average(name) for name in ("spearman", "pearson")}
+            record["sts_average"] = {name: self.average(name) for name in ("spearman", "pearson")}
         if self.transfer:
-            found["transfer_average"] = self.transfer_average()
-        return {name: _known_numbers(value) for name, value in found.items()}
+            record["transfer_average"] = self.transfer_average()
+        return {name: _known_numbers(value) for name, value in record.items()}
 
 
 def _known_numbers(value: Any) -> Any:
@@ -217,12 +219,12 @@ def load_tasks(
 
 def sentences_of(similar: dict[str, list[ScoredPairs]], labelled: dict[str, TransferSet]) -> list[str]:
     """All sentences of all tasks, as often as they occur."""
-    found = [
+    sentences = [
         text for parts in similar.values() for part in parts for side in (part.first, part.second) for text in side
     ]
     for each in labelled.values():
-        found += [text for split in each.splits() for side in (split.texts, split.second or []) for text in side]
-    return found
+        sentences += [text for split in each.splits() for side in (split.texts, split.second or []) for text in side]
+    return sentences
 
 
 def list_sentences(
@@ -255,8 +257,8 @@ def score_task(store: Embeddings, parts: Sequence[ScoredPairs]) -> STSScore:
     )
 
 
-def _hundred(found: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    return {name: {setting: 100 * value for setting, value in own.items()} for name, own in found.items()}
+def _hundred(correlations: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    return {name: {setting: 100 * value for setting, value in own.items()} for name, own in correlations.items()}
 
 
 def _transfer(

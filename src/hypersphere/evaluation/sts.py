@@ -65,8 +65,8 @@ def cosine(first: Any, second: Any) -> np.ndarray:
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     products = np.einsum("nd,nd->n", a, b)
-    found: np.ndarray = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0).round(DIGITS)
-    return found
+    cosines: np.ndarray = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0).round(DIGITS)
+    return cosines
 
 
 def score_pairs(encode: Encode, pairs: ScoredPairs) -> float:
@@ -89,22 +89,22 @@ def summarise(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, dict[
     """
     joined = tuple(np.concatenate([part[side] for part in parts]) for side in (0, 1))
     sizes = [len(part[0]) for part in parts]
-    found = {}
+    correlations = {}
     for name, correlation in (("spearman", spearman), ("pearson", pearson)):
         each = [correlation(*part) for part in parts]
-        found[name] = {
+        correlations[name] = {
             "all": correlation(*joined),
             "mean": float(np.mean(each)),
             "wmean": float(np.average(each, weights=sizes)),
         }
-    return found
+    return correlations
 
 
 def _vector(values: Any) -> np.ndarray:
-    found = np.asarray(values, dtype=np.float64)
-    if found.ndim != 1:
-        raise ValueError(f"A correlation is of two vectors, given an array of shape {found.shape}.")
-    return found
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1:
+        raise ValueError(f"A correlation is of two vectors, given an array of shape {vector.shape}.")
+    return vector
 
 
 def _array(embeddings: Any) -> np.ndarray:

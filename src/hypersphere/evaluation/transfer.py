@@ -121,14 +121,14 @@ def _last_fits(
 ) -> list[Fitted]:
     """One fit on each set of rows at its chosen strength; a share of the rows is held out to stop it."""
     fits = [Fit.holding_out(rows, HELD_OUT, protocol.seed) for rows in outer]
-    found: dict[int, Fitted] = {}
+    by_member: dict[int, Fitted] = {}
     for place in sorted(set(chosen.tolist())):
         members = np.flatnonzero(chosen == place).tolist()
         own = [fits[each] for each in members]
         fitted = fit_all(data.features, data.labels, classes, own, protocol, [protocol.strengths[place]])
         for at, member in enumerate(members):
-            found[member] = Fitted(fitted.accuracy[at : at + 1], fitted.weights[at : at + 1])
-    return [found[each] for each in range(len(fits))]
+            by_member[member] = Fitted(fitted.accuracy[at : at + 1], fitted.weights[at : at + 1])
+    return [by_member[each] for each in range(len(fits))]
 
 
 def _tested(fitted: Fitted, place: int, test: Labelled, classes: int, dev: float, strength: float) -> TransferScore:

@@ -71,12 +71,12 @@ def _findings(diagnosis: Diagnosis) -> list[Box]:
 
 def _rows(diagnosis: Diagnosis) -> list[str]:
     """Hubs and copies by name, if there are any."""
-    found = [list(each) for each in diagnosis.rows_to_look_at()]
-    texts = any(row[-1] for row in found)
+    rows = [list(each) for each in diagnosis.rows_to_look_at()]
+    texts = any(row[-1] for row in rows)
     header = ["what", "which", "text"] if texts else ["what", "which"]
-    if not found:
+    if not rows:
         return []
-    return [section("Rows to look at, counted from 0", table(header, [row[: len(header)] for row in found]))]
+    return [section("Rows to look at, counted from 0", table(header, [row[: len(header)] for row in rows]))]
 
 
 def _numbers(diagnosis: Diagnosis) -> str:

@@ -91,10 +91,10 @@ def is_stream(path: Path) -> bool:
 
 def _descriptor(path: Path) -> int | None:
     """The descriptor that a path is another name of. To open it anew would cut the file it leads to."""
-    found = _DESCRIPTOR.fullmatch(os.path.abspath(path))
-    if found is None:
+    match = _DESCRIPTOR.fullmatch(os.path.abspath(path))
+    if match is None:
         return None
-    number, out, error, process = found.groups()
+    number, out, error, process = match.groups()
     return 1 if out else 2 if error else int(number or process)
 
 

@@ -68,24 +68,24 @@ class Geometry:
 def pool(batches: Sequence[Geometry]) -> dict[str, float]:
     """The numbers of all batches: every anchor counts once among anchors, every pair once among pairs."""
     positive = torch.cat([each.positive for each in batches])
-    found = {"positive_absolute": positive.abs().mean().item()}
+    metrics = {"positive_absolute": positive.abs().mean().item()}
     for name, moments in (
         ("positive", Moments.of(positive)),
         ("negative", _merged([each.negative for each in batches])),
     ):
-        found[f"{name}_cosine"], found[f"{name}_spread"] = moments.mean, math.sqrt(moments.variance)
+        metrics[f"{name}_cosine"], metrics[f"{name}_spread"] = moments.mean, math.sqrt(moments.variance)
     for name, moments in (
         ("positive_angle", Moments.of(torch.cat([each.positive_angle for each in batches]))),
         ("negative_angle", _merged([each.negative_angle for each in batches])),
     ):
-        found[name], found[f"{name}_spread"] = moments.mean, math.sqrt(moments.variance)
-    found["negative_absolute"] = _merged([each.negative_absolute for each in batches]).mean
+        metrics[name], metrics[f"{name}_spread"] = moments.mean, math.sqrt(moments.variance)
+    metrics["negative_absolute"] = _merged([each.negative_absolute for each in batches]).mean
     for name in ("gap", "hardest_gap"):
         values = torch.cat([getattr(each, name) for each in batches])
-        found[name] = values.mean().item()
+        metrics[name] = values.mean().item()
         for percent in (10, 50, 90):
-            found[f"{name}_{percent}"] = torch.quantile(values, percent / 100).item()
-    return found
+            metrics[f"{name}_{percent}"] = torch.quantile(values, percent / 100).item()
+    return metrics
 
 
 def _merged(parts: Sequence[Moments]) -> Moments:
@@ -135,7 +135,7 @@ def of_the_anchors(batches: Sequence[Anchors], reasons: dict[str, str]) -> dict[
         torch.cat([getattr(each, name) for each in batches])
         for name in ("dissipation", "moving", "hardest_share", "ratio", "lemma1")
     )
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     dissipation = dissipation[dissipation.isfinite()]
     if batches[0].features:
         reasons["dissipation"] = "the objective compares features: no anchor has a gate of its own"
@@ -144,17 +144,17 @@ def of_the_anchors(batches: Sequence[Anchors], reasons: dict[str, str]) -> dict[
     elif dissipation.min() < -1e-6 or dissipation.max() > 1 + 1e-6:
         reasons["dissipation"] = "not between 0 and 1: the positive does not merely close a gate here"
     else:
-        found["dissipation"] = dissipation.mean().item()
-    open_gates = dissipation >= DISSIPATED if "dissipation" in found else moving
-    found["with_gradient"] = open_gates.double().mean().item()
+        metrics["dissipation"] = dissipation.mean().item()
+    open_gates = dissipation >= DISSIPATED if "dissipation" in metrics else moving
+    metrics["with_gradient"] = open_gates.double().mean().item()
     if not moving.any():
         reasons["hardest_weight"] = reasons["ratio"] = reasons["lemma1"] = "no anchor receives any gradient"
-        return found
+        return metrics
     weights = share[moving & share.isfinite()]
     if len(weights):
-        found["hardest_weight"] = weights.mean().item()
+        metrics["hardest_weight"] = weights.mean().item()
     chosen = moving & ratio.isfinite()
     if chosen.any():
-        found["ratio"] = ratio[chosen].median().item()
-        found["lemma1"] = lemma1[chosen].double().mean().item()
-    return found
+        metrics["ratio"] = ratio[chosen].median().item()
+        metrics["lemma1"] = lemma1[chosen].double().mean().item()
+    return metrics

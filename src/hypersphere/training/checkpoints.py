@@ -77,8 +77,8 @@ def remove_later(folder: Path, step: int) -> None:
 
 def numbered(folder: Path) -> list[Path]:
     """The checkpoints in a folder, whole or not."""
-    found = folder.glob("checkpoint-*") if folder.is_dir() else []
-    return [path for path in found if path.is_dir() and path.name.rsplit("-", 1)[1].isdigit()]
+    candidates = folder.glob("checkpoint-*") if folder.is_dir() else []
+    return [path for path in candidates if path.is_dir() and path.name.rsplit("-", 1)[1].isdigit()]
 
 
 def step_of(checkpoint: Path) -> int:

@@ -65,15 +65,15 @@ def read_journal(path: Path | str) -> list[Record]:
 
     A line that is not a record is an error that names it.
     """
-    found = [record for record, _ in _lines(Path(path).read_bytes(), name=str(path))]
-    if not found:
+    records = [record for record, _ in _lines(Path(path).read_bytes(), name=str(path))]
+    if not records:
         raise ValueError(f"{path} holds no measurement yet")
-    return found
+    return records
 
 
 def _lines(data: bytes, name: str = "", broken: str = "refuse") -> list[tuple[Record, int]]:
     """Each record with the offset of the byte after its line; at a broken one, refuse, or stop."""
-    found: list[tuple[Record, int]] = []
+    records: list[tuple[Record, int]] = []
     end = 0
     for number, line in enumerate(data.splitlines(keepends=True), 1):
         if not line.endswith(b"\n"):
@@ -87,5 +87,5 @@ def _lines(data: bytes, name: str = "", broken: str = "refuse") -> list[tuple[Re
             if broken == "stop":
                 break
             raise ValueError(f"line {number} of {name} is not a measurement with a step and a split") from error
-        found.append(({k: math.nan if v is None else v for k, v in record.items()}, end))
-    return found
+        records.append(({k: math.nan if v is None else v for k, v in record.items()}, end))
+    return records

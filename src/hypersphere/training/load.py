@@ -78,15 +78,15 @@ def _without(tree: dict[str, Any], key: str) -> dict[str, Any]:
 
 def _useless(tree: dict[str, Any]) -> set[str]:
     """The keys without effect in a recipe as it stands."""
-    found: set[str] = set()
+    useless: set[str] = set()
 
     def noted(key: str) -> bool:
-        found.add(key)
+        useless.add(key)
         return True
 
     with suppress(ValueError):  # it may need the words to be a recipe
         parse_recipe(tree, noted)
-    return found
+    return useless
 
 
 def _sections(tree: dict[str, Any]) -> dict[str, Any]:
@@ -128,13 +128,13 @@ def without_folders(value: Any) -> Any:
 
 def _put_all(tree: dict[str, Any], words: list[str]) -> set[str]:
     """Puts the values of words in their places; the keys they give, each of which only one word may give."""
-    found: set[str] = set()
+    given: set[str] = set()
     for word in words:
         keys = _put(tree, word)
-        if twice := found.intersection(keys):
+        if twice := given.intersection(keys):
             raise ValueError(f"{min(twice)} is given twice among the words after the recipe")
-        found.update(keys)
-    return found
+        given.update(keys)
+    return given
 
 
 def _put(tree: dict[str, Any], word: str) -> list[str]:
@@ -173,12 +173,12 @@ class Mistake:
     """The first error that pydantic finds in a tree."""
 
     def __init__(self, error: ValidationError, tree: Mapping[str, Any]) -> None:
-        found = error.errors()[0]
-        self.kind, self.message, self.input = found["type"], str(found["msg"]), found["input"]
-        self.context: Mapping[str, Any] = found.get("ctx", {})
+        details = error.errors()[0]
+        self.kind, self.message, self.input = details["type"], str(details["msg"]), details["input"]
+        self.context: Mapping[str, Any] = details.get("ctx", {})
         self.tree = tree
         self.task = tree["task"] if tree.get("task") in TASKS else None
-        self.place = self._without_tags([str(step) for step in found["loc"]])
+        self.place = self._without_tags([str(step) for step in details["loc"]])
         self.key = ".".join(self.place)
 
     def _without_tags(self, steps: list[str]) -> list[str]:

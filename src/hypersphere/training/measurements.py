@@ -101,8 +101,8 @@ def measure(
     Nothing is gathered from other processes, no gradient reaches the embeddings, and the objective is left as it is.
 
     >>> x = torch.eye(8)
-    >>> found = measure(create_objective("mpt", margin=0.5), x, x)
-    >>> found.objective, found.with_gradient, found.hardest_gap, round(found.gap, 4)
+    >>> measurements = measure(create_objective("mpt", margin=0.5), x, x)
+    >>> measurements.objective, measurements.with_gradient, measurements.hardest_gap, round(measurements.gap, 4)
     (0.0, 0.0, 1.0, 1.4142)
     """
     return measure_batches(
@@ -124,8 +124,8 @@ def measure_batches(
     """``measure`` for several batches (z1, z2, labels): an anchor has the negatives of its own batch, and counts once.
 
     >>> x = torch.eye(8)
-    >>> found = measure_batches(create_objective("infonce"), [(x[:6], x[:6], None), (x[6:], x[6:], None)])
-    >>> found.rows, round(found.negative_angle, 4), round(found.effective_rank, 4)
+    >>> measurements = measure_batches(create_objective("infonce"), [(x[:6], x[:6], None), (x[6:], x[6:], None)])
+    >>> measurements.rows, round(measurements.negative_angle, 4), round(measurements.effective_rank, 4)
     (8, 1.5708, 8.0)
     """
     if rows < 2:
@@ -133,28 +133,28 @@ def measure_batches(
     local = _alone(objective)
     infonce = create_objective("infonce", temperature=infonce_temperature)
     parts: list[_Part] = []
-    found: dict[str, Any] = {"reasons": {}}
+    fields: dict[str, Any] = {"reasons": {}}
     if gradient_norm is not None:
-        found["gradient_norm"] = float(gradient_norm)
+        fields["gradient_norm"] = float(gradient_norm)
     for given in batches:
         z1, z2, labels = _first_rows(*given, rows)
         if not (z1.isfinite().all() and z2.isfinite().all()):
-            found["reasons"] = {"all": "the embeddings hold NaN or Inf"}
-            return Measurements(len(z1), z1.shape[1], **found, embedding_norm=math.inf)
-        parts.append(_part(local, infonce, z1, z2, labels, found["reasons"], brief))
+            fields["reasons"] = {"all": "the embeddings hold NaN or Inf"}
+            return Measurements(len(z1), z1.shape[1], **fields, embedding_norm=math.inf)
+        parts.append(_part(local, infonce, z1, z2, labels, fields["reasons"], brief))
     if not parts:
         raise ValueError("measure needs at least one batch")
-    found.update(_losses(parts, getattr(local, "reduction", "mean") == "sum"))
-    found.update(pool([part.geometry for part in parts]))
+    fields.update(_losses(parts, getattr(local, "reduction", "mean") == "sum"))
+    fields.update(pool([part.geometry for part in parts]))
     if brief:
-        found["reasons"].update(dict.fromkeys(ANATOMY, "left out: a brief measurement"))
+        fields["reasons"].update(dict.fromkeys(ANATOMY, "left out: a brief measurement"))
     else:
-        found.update(of_the_anchors([part.anchors for part in parts if part.anchors is not None], found["reasons"]))
+        fields.update(of_the_anchors([part.anchors for part in parts if part.anchors is not None], fields["reasons"]))
     z1 = torch.cat([part.z1 for part in parts])
-    found["embedding_norm"] = torch.linalg.vector_norm(z1, dim=1).mean().item()
-    found["effective_rank"], found["participation"] = effective_rank(z1), participation_ratio(z1)
-    found["total_variance"] = total_variance(z1)
-    return Measurements(rows=len(z1), dimension=z1.shape[1], **found)
+    fields["embedding_norm"] = torch.linalg.vector_norm(z1, dim=1).mean().item()
+    fields["effective_rank"], fields["participation"] = effective_rank(z1), participation_ratio(z1)
+    fields["total_variance"] = total_variance(z1)
+    return Measurements(rows=len(z1), dimension=z1.shape[1], **fields)
 
 
 @dataclass(frozen=True)
@@ -201,16 +201,16 @@ def _part(
 def _losses(parts: Sequence[_Part], summed: bool) -> dict[str, float]:
     """Means over all anchors; of an objective that is a sum over anchors, the sum of as many as the first batch has."""
     rows = torch.tensor([float(len(part.z1)) for part in parts], dtype=torch.float64)
-    found = {}
+    losses = {}
     for name in ("objective", "infonce", "alignment"):
         values = torch.tensor([getattr(part, name) for part in parts], dtype=torch.float64)
         weights = rows[:1].expand_as(rows) if summed and name == "objective" else rows
-        found[name] = float((weights * values).sum() / rows.sum())
+        losses[name] = float((weights * values).sum() / rows.sum())
     logs = torch.tensor([part.uniformity for part in parts], dtype=torch.float64)  # (batches, views)
     pairs = rows * (rows - 1)
     pooled = torch.logsumexp(logs + pairs.log().unsqueeze(1), dim=0) - pairs.sum().log()
-    found["uniformity"] = float(pooled.mean())
-    return found
+    losses["uniformity"] = float(pooled.mean())
+    return losses
 
 
 def _alone(objective: Callable[..., Any]) -> Callable[..., Any]:

@@ -119,19 +119,19 @@ class Monitor(TrainerCallback):
                 views = source()
                 if views is None:
                     continue
-                found = measure_batches(
+                measurements = measure_batches(
                     self.objective,
                     [views] if isinstance(views, tuple) else views,
                     rows=self.rows,
                     gradient_norm=norm if split == "training" else None,
                     brief=brief,
                 )
-            reasons = {"reasons": found.reasons} if found.reasons else {}
+            reasons = {"reasons": measurements.reasons} if measurements.reasons else {}
             marked = {"brief": True} if brief else {}
-            records.append({"step": step, "split": split, **marked, **more, **found.to_dict(), **reasons})
+            records.append({"step": step, "split": split, **marked, **more, **measurements.to_dict(), **reasons})
         if not records:
             return self.verdicts
-        found_now = judge([*self.journal.records, *records])
+        verdicts = judge([*self.journal.records, *records])
         cost = time.perf_counter() - start
         self.seconds += cost
         self.measured += 1
@@ -141,10 +141,10 @@ class Monitor(TrainerCallback):
             self._cost, self._last_whole = cost, step
         for record in records:
             record.update(monitor_seconds=self.seconds, monitor_share=self.share, step_seconds=self.step_seconds)
-            record["verdicts"] = [verdict.name for verdict in found_now]
+            record["verdicts"] = [verdict.name for verdict in verdicts]
         self._write_down(records)
-        self._announce(found_now, step)
-        return found_now
+        self._announce(verdicts, step)
+        return verdicts
 
     @property
     def share(self) -> float:
@@ -194,14 +194,14 @@ class Monitor(TrainerCallback):
         if self.journal.problem != had:
             self.echo(self.journal.problem)
 
-    def _announce(self, found: list[Verdict], step: int) -> None:
-        before, now = ({verdict.name for verdict in each} for each in (self.verdicts, found))
-        for verdict in found:
+    def _announce(self, verdicts: list[Verdict], step: int) -> None:
+        before, now = ({verdict.name for verdict in each} for each in (self.verdicts, verdicts))
+        for verdict in verdicts:
             if verdict.name not in before:
                 self.echo(str(verdict))
         for name in sorted(before - now):
             self.echo(f"{name}: no longer at step {step}.")
-        self.verdicts = found
+        self.verdicts = verdicts
 
     # --- in a Trainer
 
@@ -302,12 +302,12 @@ def _grid(most: int) -> int:
 
 def _for_loggers(latest: dict[str, Record]) -> dict[str, float]:
     """Names as transformers' loggers sort them: "train/…" as they are, "eval/…" with eval_ before them."""
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for split, record in latest.items():
         for name, value in record.items():
             if isinstance(value, float) and math.isfinite(value) and name not in ("epoch", "rows", "dimension"):
-                found[f"eval_{name}" if split == "held_out" else name] = value
-    return found
+                metrics[f"eval_{name}" if split == "held_out" else name] = value
+    return metrics
 
 
 def _wait_for_devices() -> None:

@@ -94,7 +94,7 @@ class ScoreCallback(TrainerCallback):
             self.digests = {**self.digests, step: checkpoints.digest(self._weights(step))}
         record = {
             "scores": {str(each): json_safe(scores) for each, scores in self.scores.items()},
-            "weights": {str(each): found for each, found in self.digests.items() if each in self.scores},
+            "weights": {str(each): digest for each, digest in self.digests.items() if each in self.scores},
         }
         atomic_write(self.file, json.dumps({**record, "seal": _seal(record)}, indent=1))
 

@@ -60,8 +60,8 @@ class ViewLoss(nn.Module):
         z = self.project(views)
         negatives = z[2] if len(z) > 2 else None  # hard negatives are further columns for every anchor
         call = self.objective.terms if parts else self.objective
-        found = call(z[0], z[1], labels, negatives=negatives)
-        return found if isinstance(found, dict) else {"loss": found}
+        loss_or_terms = call(z[0], z[1], labels, negatives=negatives)
+        return loss_or_terms if isinstance(loss_or_terms, dict) else {"loss": loss_or_terms}
 
 
 if TYPE_CHECKING:
@@ -105,10 +105,10 @@ class ObjectiveTraining(_Base):
         rows = inputs["rows"]
         which = rows[bad] if bool(bad.any()) else rows
         try:
-            found = {
+            values = {
                 name: float(value.detach()) for name, value in self.loss.terms(views, inputs.get("labels")).items()
             }
-            terms = ", ".join(f"{name} {value:.4g}" for name, value in found.items())
+            terms = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
         except ValueError as error:  # rows that are no numbers are refused before any term exists
             terms = str(error)
         raise NotFiniteError(

@@ -121,10 +121,10 @@ def judge(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> lis
     run = History(history)
     if not run.training and not run.held_out:  # nothing but scores
         return []
-    found = [verdict for check in CHECKS if (verdict := check(run, thresholds)) is not None]
-    if any(verdict.name == "over-fusion" for verdict in found):  # the others then say the same in other words
-        found = [verdict for verdict in found if verdict.name in ("over-fusion", "exploding norms")]
-    return found
+    verdicts = [verdict for check in CHECKS if (verdict := check(run, thresholds)) is not None]
+    if any(verdict.name == "over-fusion" for verdict in verdicts):  # the others then say the same in other words
+        verdicts = [verdict for verdict in verdicts if verdict.name in ("over-fusion", "exploding norms")]
+    return verdicts
 
 
 def suspect(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> list[str]:
@@ -137,8 +137,8 @@ def suspect(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> l
     sure = {verdict.name for verdict in judge(history, thresholds)} | {"overfitting", "exploding norms"}
     if "over-fusion" in sure:
         return []
-    found = judge(history, replace(thresholds, settled=1, confirmed=1))
-    return [f"Perhaps {each} Too few measurements show it to be sure." for each in found if each.name not in sure]
+    verdicts = judge(history, replace(thresholds, settled=1, confirmed=1))
+    return [f"Perhaps {each} Too few measurements show it to be sure." for each in verdicts if each.name not in sure]
 
 
 def shortage(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> list[str]:
@@ -246,7 +246,7 @@ def dissipation_never(run: History, limits: Thresholds) -> Verdict | None:
 
 def overfitting(run: History, limits: Thresholds) -> Verdict | None:
     """Held-out losses turn while training ones fall (Nie et al. 2023, Fig. 1)."""
-    turned = {name: found for name in ("infonce", "objective") if (found := _turn(run, name, limits)) is not None}
+    turned = {name: turn for name in ("infonce", "objective") if (turn := _turn(run, name, limits)) is not None}
     if "infonce" not in turned:  # the value of a modified objective means nothing; InfoNCE's always does
         return None
     step, best, now, then, trained = turned["infonce"]
