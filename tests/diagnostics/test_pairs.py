@@ -36,7 +36,7 @@ def test_neighbours_and_hubness_are_those_of_a_loop():
 
 def test_more_neighbours_than_rows_are_all_the_others():
     found = pairs.neighbours(points(4), 10)
-    assert found.places.shape == (4, 3)
+    assert found.indices.shape == (4, 3)
     assert found.occurrences.tolist() == [3, 3, 3, 3] and found.skewness == 0
 
 
@@ -76,7 +76,7 @@ def test_classes_are_those_of_a_loop():
     both = [(i, j) for i in known for j in known if i != j]
     within = [math.dist(plain[i], plain[j]) for i, j in both if names[i] == names[j]]
     between = [math.dist(plain[i], plain[j]) for i, j in both if names[i] != names[j]]
-    seen = [(i, int(j)) for i in known for j in near.places[i] if names[int(j)] >= 0]
+    seen = [(i, int(j)) for i in known for j in near.indices[i] if names[int(j)] >= 0]
     agree = [names[i] == names[j] for i, j in seen]
     drawn = [np.mean([names[i] == names[j] for j in known if j != i]) for i, _ in seen]
     found = pairs.classes(h, labels, near)

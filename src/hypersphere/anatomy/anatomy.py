@@ -89,8 +89,8 @@ class Anatomy:
     def hardest_share(self) -> Tensor:
         """(N,) share of the weight on the hardest negative; NaN where none has any weight."""
         share = self.share
-        found = share.gather(1, self.hardest.unsqueeze(1)).squeeze(1)
-        return torch.where(share.any(dim=1), found, math.nan)
+        share_of_hardest = share.gather(1, self.hardest.unsqueeze(1)).squeeze(1)
+        return torch.where(share.any(dim=1), share_of_hardest, math.nan)
 
     @property
     def hardest(self) -> Tensor:
@@ -136,9 +136,11 @@ class Anatomy:
         The split of Nie et al. 2023, where the factor 1/‖g_i‖ of the gradient in the raw vector is dropped; ``raw``
         puts it in.
         """
-        found = self.coefficients
-        pull = tangent(found.positive.unsqueeze(1) * self.positives + found.relative @ self.negatives, self.anchors)
-        push = tangent(self.coefficients.negative @ self.negatives, self.anchors)
+        coefficients = self.coefficients
+        pull = tangent(
+            coefficients.positive.unsqueeze(1) * self.positives + coefficients.relative @ self.negatives, self.anchors
+        )
+        push = tangent(coefficients.negative @ self.negatives, self.anchors)
         scale = self.inverse_norms if raw else 1.0
         return {"alignment": pull * scale, "uniformity": push * scale}
 

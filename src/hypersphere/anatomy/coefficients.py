@@ -114,14 +114,14 @@ def of_objective(
         same_label_of(labels, 0 if extra is None else len(extra)) if objective.labelled and labels is not None else None
     )
     batch, _ = assemble(objective, h, other, labels, extra)
-    found: list[Statistics] = []
+    by_direction: list[Statistics] = []
     leaves: list[tuple[Direction, Tensor, list[Tensor]]] = []
     with torch.enable_grad():
         for direction in directions(objective, batch):
             statistics, positive, matrices = _with_leaves(objective, direction, away)
-            found.append(statistics)
+            by_direction.append(statistics)
             leaves.append((direction, positive, matrices))
-        total = _total(objective, found, scope)
+        total = _total(objective, by_direction, scope)
     flat = [leaf for _, positive, matrices in leaves for leaf in (positive, *matrices)]
     grads = iter(torch.autograd.grad(total, flat, allow_unused=True))
     size, more = batch.size, len(batch.rows[2])
@@ -161,10 +161,10 @@ def _with_leaves(
     return objective.block(seen), positive, matrices
 
 
-def _total(objective: PairwiseObjective, found: list[Statistics], scope: str) -> Tensor:
+def _total(objective: PairwiseObjective, by_direction: list[Statistics], scope: str) -> Tensor:
     if scope == "batch":
-        return reduce_anchors(objective, found)["loss"].sum()
-    first = objective.combine(found[0]) if objective.coupled else found[0]
+        return reduce_anchors(objective, by_direction)["loss"].sum()
+    first = objective.combine(by_direction[0]) if objective.coupled else by_direction[0]
     return first["loss"].sum()
 
 
@@ -257,21 +257,21 @@ def gradient(loss: Loss, views: Views) -> Tensor:
     return grad
 
 
-def undissipated(loss: Loss, views: Views, found: Coefficients, anchors: list[int]) -> Tensor:
+def undissipated(loss: Loss, views: Views, coefficients: Coefficients, anchors: list[int]) -> Tensor:
     """Sum of an anchor's negative coefficients without dissipation, for the given anchors.
 
     Where the sum does not depend on the positive similarity nothing dissipates (Barlow Twins, whose weights are those
     of the other view's pairs). Elsewhere the positives go to the antipode, anchor by anchor; since unit vectors end
     there, the limit at -∞, if there is one, is extrapolated from the last steps of the way.
     """
-    sums = found.negative[anchors].sum(dim=1)
-    reads = _reads_positive(loss, views, found.same_label)
-    dissipating = [i for i in anchors if reads[i] or not found.negative[i].any()]
+    sums = coefficients.negative[anchors].sum(dim=1)
+    reads = _reads_positive(loss, views, coefficients.same_label)
+    dissipating = [i for i in anchors if reads[i] or not coefficients.negative[i].any()]
     h, other, *extra = (pad(rows, (0, 1)) for rows in (_as_long(loss, views) if dissipating else views))
     for i in dissipating:
         own = torch.zeros(len(h), dtype=torch.bool, device=h.device)
-        if found.same_label is not None:
-            own |= found.same_label[i, : len(h)]
+        if coefficients.same_label is not None:
+            own |= coefficients.same_label[i, : len(h)]
         places = []
         for similarity in PATH:
             away = similarity * h[i]

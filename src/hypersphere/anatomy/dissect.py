@@ -85,7 +85,7 @@ def dissect(
     if isinstance(inner, PairwiseObjective) and inner.rows is None and inner.reads and inner.only_similarities:
         if inner.metric(h) is not None:
             scope = "batch"  # whose gradient shows how much of it is no combination of the vectors
-        found = of_objective(inner, h, other, labels, extra, scope)
+        coefficients = of_objective(inner, h, other, labels, extra, scope)
         whole, far = without_positives(inner, h, other, labels, extra, scope)
         method = "coefficients from the objective's own similarities", far
     else:
@@ -96,27 +96,29 @@ def dissect(
             raise ValueError("the loss does not depend on its first view, so there are no anchors to dissect")
         more = 0 if extra is None else len(extra)
         related = same_label_of(labels, more) if labels is not None and _labelled(loss) else None
-        found = _by_autograd(_callable(inner, labels), views, related)
+        coefficients = _by_autograd(_callable(inner, labels), views, related)
         if isinstance(inner, PairwiseObjective) and inner.reads and inner.one_sided:  # it only opens gates
             whole, far = without_positives(inner, h, other, labels, extra, scope)
         else:
-            whole, far = _at_the_antipode(_callable(inner, labels), views, found, most_anchors)
+            whole, far = _at_the_antipode(_callable(inner, labels), views, coefficients, most_anchors)
         method = "coefficients from autograd with a private coordinate for every row", far
     said = f"{method[0]}, scope {scope}; dissipation = sum of an anchor's negative coefficients over the same with its "
     invariant = _rotation_invariant(call, views)
     if scope == "batch":
-        found, residual = _left_over(call, found, views, shared=not invariant and (inner is loss or labels is None))
+        coefficients, residual = _left_over(
+            call, coefficients, views, shared=not invariant and (inner is loss or labels is None)
+        )
     elif inner is not loss:
         pull = gradient(call, views) - gradient(_callable(inner, labels), views)
-        residual = _share(tangent(pull * anchor_scale(inner, h, other, labels, extra), h), found, views)
+        residual = _share(tangent(pull * anchor_scale(inner, h, other, labels, extra), h), coefficients, views)
     else:
         residual = h.new_zeros(len(h))
     rows = h.any(dim=1)  # a zero row receives no gradient
-    found, measured = found.of_anchors(rows), ~whole.isnan()
-    total, whole = found.negative.sum(dim=1), torch.where(rows, whole, 0.0)
+    coefficients, measured = coefficients.of_anchors(rows), ~whole.isnan()
+    total, whole = coefficients.negative.sum(dim=1), torch.where(rows, whole, 0.0)
     dissipation = torch.where(whole.abs() > 1e-12, total / whole, math.nan)
     gate = dissipation.unsqueeze(1)
-    explained = _explained(found, views)
+    explained = _explained(coefficients, views)
     return Anatomy(
         name=name or _named(loss),
         scope=scope,
@@ -125,11 +127,11 @@ def dissect(
         positives=other,
         negatives=_columns(views),
         inverse_norms=inverse_norms,
-        coefficients=found,
+        coefficients=coefficients,
         dissipation=dissipation,
         measured=measured,
-        weight=torch.where(gate > 0, found.negative / gate, found.negative),
-        ratio=torch.where(total.abs() > 1e-300, -found.pull / total, math.nan),
+        weight=torch.where(gate > 0, coefficients.negative / gate, coefficients.negative),
+        ratio=torch.where(total.abs() > 1e-300, -coefficients.pull / total, math.nan),
         residual=residual,
         radial=(explained * h).sum(dim=1).abs() / torch.linalg.vector_norm(explained, dim=1),
         rotation_invariant=invariant,
@@ -164,32 +166,32 @@ def _by_autograd(call: Loss, views: Views, same_label: Tensor | None) -> Coeffic
         ) from error
 
 
-def _at_the_antipode(call: Loss, views: Views, found: Coefficients, most: int) -> tuple[Tensor, str]:
+def _at_the_antipode(call: Loss, views: Views, coefficients: Coefficients, most: int) -> tuple[Tensor, str]:
     """Sums (N,) of the negatives' coefficients without dissipation, NaN beyond so many anchors; and how, in words."""
     size = len(views[0])
     some = list(range(min(size, most)))
     whole = views[0].new_full((size,), math.nan)
-    whole[: len(some)] = undissipated(call, views, found, some)
+    whole[: len(some)] = undissipated(call, views, coefficients, some)
     first = f" (of the first {most} anchors)" if size > most else ""
     return whole, f"at the antipode, or beyond it where the sum has a limit{first}, 1 where it plays no part"
 
 
-def _left_over(call: Loss, found: Coefficients, views: Views, shared: bool) -> tuple[Coefficients, Tensor]:
+def _left_over(call: Loss, coefficients: Coefficients, views: Views, shared: bool) -> tuple[Coefficients, Tensor]:
     """The share (N,) of the tangential gradient that the coefficients do not explain. ``shared``: the part of it along
     the positive counts as the positive's (a matrix for a ratio)."""
     h, other = views[:2]
-    rest = tangent(gradient(call, views) - _explained(found, views), h)
+    rest = tangent(gradient(call, views) - _explained(coefficients, views), h)
     if shared:
         along = tangent(other, h)
         more = (rest * along).sum(dim=1) / (along**2).sum(dim=1).clamp_min(1e-300)
-        found = replace(found, positive=found.positive + more)
+        coefficients = replace(coefficients, positive=coefficients.positive + more)
         rest = rest - more.unsqueeze(1) * along
-    return found, _share(rest, found, views)
+    return coefficients, _share(rest, coefficients, views)
 
 
-def _share(rest: Tensor, found: Coefficients, views: Views) -> Tensor:
+def _share(rest: Tensor, coefficients: Coefficients, views: Views) -> Tensor:
     """(N,) of what is left over of the tangential gradient in the lengths of the whole and of what is explained."""
-    explained = tangent(_explained(found, views), views[0])
+    explained = tangent(_explained(coefficients, views), views[0])
     sizes = [torch.linalg.vector_norm(part, dim=1) for part in (explained + rest, explained)]
     share: Tensor = torch.linalg.vector_norm(rest, dim=1) / (sizes[0] + sizes[1]).clamp_min(1e-12 * sizes[0].max())
     return share
@@ -200,9 +202,9 @@ def _columns(views: Views) -> Tensor:
     return torch.cat([views[1], views[0], *views[2:]])
 
 
-def _explained(found: Coefficients, views: Views) -> Tensor:
+def _explained(coefficients: Coefficients, views: Views) -> Tensor:
     """The gradient in the anchors that the coefficients make: (N, D)."""
-    return found.positive.unsqueeze(1) * views[1] + found.columns @ _columns(views)
+    return coefficients.positive.unsqueeze(1) * views[1] + coefficients.columns @ _columns(views)
 
 
 def _rotation_invariant(call: Loss, views: Views) -> bool:

@@ -69,12 +69,12 @@ def simulate(
     [1.0, 1.0, 1.0]
     """
     grid = grid or AngleGrid()
-    found = torch.empty(grid.points, grid.points)
+    means = torch.empty(grid.points, grid.points)
     for row, values in enumerate(simulate_rows(name, grid, measure, **params)):
-        found[row] = values
+        means[row] = values
         if progress:
             progress(row + 1, grid.points)
-    return found
+    return means
 
 
 def simulate_rows(name: str, grid: AngleGrid, measure: Measure, **params: Any) -> Iterator[Tensor]:

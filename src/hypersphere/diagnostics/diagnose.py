@@ -66,10 +66,10 @@ def diagnose(
     ``progress(done, total)`` is called after every block of rows.
 
     >>> from hypersphere.geometry import uniform_points
-    >>> found = diagnose(uniform_points(500, 16))
-    >>> found.collapsed, found.verdict
+    >>> diagnosis = diagnose(uniform_points(500, 16))
+    >>> diagnosis.collapsed, diagnosis.verdict
     (False, 'healthy')
-    >>> print(round(found.uniformity, 1), round(found.views[0].participation_ratio))
+    >>> print(round(diagnosis.uniformity, 1), round(diagnosis.views[0].participation_ratio))
     -3.5 16
     """
     rows = [Rows(z1, "z1")] + ([] if z2 is None else [Rows(z2, "z2")])
@@ -93,7 +93,7 @@ def diagnose(
         few = torch.randperm(len(few), generator=torch.Generator().manual_seed(seed))[:WASSERSTEIN_ROWS]
     named = [notable_rows(*parts, drawn, texts) for parts in zip(moments, near, strict=True)]
     views = tuple(_view(*parts, few) for parts in zip(rows, moments, small, near, named, strict=True))
-    found = Diagnosis(
+    diagnosis = Diagnosis(
         rows=count,
         dims=dims,
         views=views,
@@ -101,7 +101,7 @@ def diagnose(
         classes=None if marks is None else classes(small[0], marks[drawn], near[0]),
         sampling=Sampling(count, len(drawn), len(few), seed, min(NEIGHBOURS, len(drawn) - 1)),
     )
-    return dataclasses.replace(found, findings=findings(found))
+    return dataclasses.replace(diagnosis, findings=findings(diagnosis))
 
 
 class _Positives:
@@ -173,8 +173,8 @@ def _view(rows: Rows, moments: Moments, h: Tensor, near: Neighbours, named: list
 
 def _lengths(lengths: Tensor) -> Lengths:
     scale = size(lengths)
-    found = lengths / scale
-    return Lengths(*(scale * float(each) for each in (found.mean(), found.std(), found.min(), found.max())))
+    scaled = lengths / scale
+    return Lengths(*(scale * float(each) for each in (scaled.mean(), scaled.std(), scaled.min(), scaled.max())))
 
 
 def _pairs(moments: list[Moments], positives: _Positives, small: list[Tensor]) -> Pairs:
@@ -215,14 +215,14 @@ def _labels(labels: Any, count: int) -> Tensor:
         raise ValueError("labels hold NaN or Inf; an unlabelled row has -1")
     if plain.dtype.kind == "f" and not np.array_equal(plain, np.round(plain)):
         raise ValueError("labels name classes (whole numbers or words); these are fractions")
-    places = np.unique(plain, return_inverse=True)[1]
-    found = torch.from_numpy(places.reshape(-1).astype(np.int64))
+    inverse = np.unique(plain, return_inverse=True)[1]
+    numbers = torch.from_numpy(inverse.reshape(-1).astype(np.int64))
     if plain.dtype.kind in "if":
         if (plain < -1).any():
             raise ValueError(f"labels hold {int(plain.min())}; classes are numbered from 0, and -1 stands for no label")
-        found[torch.from_numpy(np.ascontiguousarray(plain == -1))] = -1
-    known = found[found >= 0]
+        numbers[torch.from_numpy(np.ascontiguousarray(plain == -1))] = -1
+    known = numbers[numbers >= 0]
     if len(known.unique()) < 2 or len(known) == len(known.unique()):
         raise ValueError(f"labels must put the rows into at least two classes, one with two rows, not {len(known)} "
                          f"labelled rows into {len(known.unique())}")  # fmt: skip
-    return found
+    return numbers

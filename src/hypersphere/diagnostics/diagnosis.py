@@ -178,33 +178,33 @@ class Diagnosis:
 
     def table(self) -> list[tuple[str, list[float], str]]:
         """Name, one value for each view (or one for both), and what it means."""
-        found: list[tuple[str, list[float], str]] = []
+        lines: list[tuple[str, list[float], str]] = []
         if self.pairs is not None:
-            found += [(word, [float(getattr(self.pairs, key))], said) for key, (word, said) in PAIR_MEANINGS.items()]
+            lines += [(word, [float(getattr(self.pairs, key))], said) for key, (word, said) in PAIR_MEANINGS.items()]
         terms = {"view": self.views[0], "D": self.dims, "N": f"{self.rows:,}", "k": self.sampling.neighbours,
                  "most": min(self.rows, self.dims),
                  "spread": " and ".join(f"{view.lengths.std:.4g}" for view in self.views)}  # fmt: skip
         for key, (word, said) in MEANINGS.items():
             values = [_number(getattr(view, key)) for view in self.views]
-            found.append((word, values, said.format(**terms)))
+            lines.append((word, values, said.format(**terms)))
         if self.classes is not None:
-            found += [
+            lines += [
                 (word, [float(getattr(self.classes, key))], said.format(classes=self.classes))
                 for key, (word, said) in CLASS_MEANINGS.items()
             ]
-        return found
+        return lines
 
     def rows_to_look_at(self) -> list[tuple[str, str, str]]:
         """What kind of rows, which and why, and their texts; hubs only if they are a finding. After a collapse all
         rows are near copies of each other, so that only exact copies are listed."""
         hubs = any(finding.name == "hubs" for finding in self.findings)
-        found = []
+        notable = []
         for view in self.views:
             for each in view.notable:
                 if each.kind == COPIES or (not self.collapsed and (hubs or each.kind != HUB)):
                     of = each.kind if len(self.views) == 1 else f"{each.kind}, {view.name}"
-                    found.append((of, _which(each), _quoted(each.texts)))
-        return found
+                    notable.append((of, _which(each), _quoted(each.texts)))
+        return notable
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, lists and words; NaN and infinity become None."""

@@ -111,24 +111,24 @@ def _load(path: Path, arrays: Sequence[str], labelled: bool) -> Loaded:
     return _parquet(path, arrays, labelled)
 
 
-def _choose(path: Path, found: dict[str, Any], names: Sequence[str]) -> Loaded:
+def _choose(path: Path, by_name: dict[str, Any], names: Sequence[str]) -> Loaded:
     """The views among named arrays: those asked for, else z1 and z2, else the only one."""
-    labels = next((found[name] for name in LABEL_NAMES if name in found), None)
-    every = [name for name in found if name not in LABEL_NAMES]
+    labels = next((by_name[name] for name in LABEL_NAMES if name in by_name), None)
+    every = [name for name in by_name if name not in LABEL_NAMES]
     if not names:
-        names = [name for name in VIEW_NAMES if name in found] or every
+        names = [name for name in VIEW_NAMES if name in by_name] or every
         if not names:
             raise ValueError(f"{path} holds no embeddings")
         if len(names) > 1 and names[0] != VIEW_NAMES[0]:
             raise ValueError(f"{path} holds {_listed(every)}: say which are the embeddings (the two views)")
     for name in names:
-        if name not in found:
+        if name not in by_name:
             near = nearest(name, every)
             hint = f" (did you mean {near}?)" if near else ""
             raise ValueError(f"{path} has no {name!r}{hint}; it has {_listed(every)}")
     if len(names) > 2:
         raise ValueError(f"at most two arrays can be views of each other, not {_listed(names)}")
-    return Loaded(*(found[name] for name in names), **({} if labels is None else {"labels": labels}))
+    return Loaded(*(by_name[name] for name in names), **({} if labels is None else {"labels": labels}))
 
 
 def _numpy(path: Path) -> Any:
@@ -192,13 +192,13 @@ def _safetensors(path: Path) -> dict[str, Any]:
         raise ModuleNotFoundError("reading .safetensors needs an extra: pip install 'hypersphere-lab[cli]'") from error
     try:
         with safe_open(path, framework="pt") as archive:
-            found = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
+            tensors = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise ValueError(f"{path} cannot be read as safetensors: {_reason(error)}") from error
-    for name, values in found.items():
+    for name, values in tensors.items():
         if "float4" in str(values.dtype):
             raise ValueError(f"{path} holds {name!r} as {values.dtype}; save it with at least 8 bits a number")
-    return found
+    return tensors
 
 
 def _parquet(path: Path, names: Sequence[str], labelled: bool) -> Loaded:
@@ -254,12 +254,12 @@ def _label_column(pa: Any, path: Path, file: Any, name: str) -> Any:
 
 def _column(path: Path, file: Any, name: str, count: int) -> Any:
     """A column of lists as one array, a batch of rows at a time."""
-    found: Any = None
+    array: Any = None
     done = 0
     for batch in file.iter_batches(batch_size=8192, columns=[name]):
         column = batch.column(0)
         sizes = column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
-        width = int(sizes[0]) if found is None else found.shape[1]
+        width = int(sizes[0]) if array is None else array.shape[1]
         wrong = np.flatnonzero((sizes != width) | (sizes < 0))
         if len(wrong):
             raise ValueError(f"column {name!r} of {path} {_unlike(done + int(wrong[0]), int(sizes[wrong[0]]), width)}")
@@ -268,11 +268,11 @@ def _column(path: Path, file: Any, name: str, count: int) -> Any:
             row = done + int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // width
             raise ValueError(f"column {name!r} of {path} has a null among the numbers of row {row}")
         plain = values.to_numpy(zero_copy_only=False)
-        if found is None:
-            found = _room((count, width), plain.dtype)
-        found[done : done + len(batch)] = plain.reshape(len(batch), width)
+        if array is None:
+            array = _room((count, width), plain.dtype)
+        array[done : done + len(batch)] = plain.reshape(len(batch), width)
         done += len(batch)
-    return np.empty((0, 0), dtype=np.float32) if found is None else found
+    return np.empty((0, 0), dtype=np.float32) if array is None else array
 
 
 def _unlike(row: int, size: int, width: int) -> str:

@@ -169,11 +169,11 @@ def without_noise(eigenvalues: Tensor, rows: int, scale: float) -> Tensor:
 
 def second_moment(h: Tensor) -> Tensor:
     """HᵀH in float64 (D, D), block by block."""
-    found = torch.zeros(h.shape[1], h.shape[1], dtype=torch.float64, device=h.device)
+    moment = torch.zeros(h.shape[1], h.shape[1], dtype=torch.float64, device=h.device)
     for part in h.split(TILE):
         block = part.double()
-        found.addmm_(block.T, block)
-    return found
+        moment.addmm_(block.T, block)
+    return moment
 
 
 def products(one: Tensor, other: Tensor) -> Tensor:
@@ -183,12 +183,12 @@ def products(one: Tensor, other: Tensor) -> Tensor:
 
 def chordal(one: Tensor, other: Tensor) -> Tensor:
     """(N, M) cosines c of unit rows, and for zero rows what makes 2 - 2c the squared distance too: ½ and, of two, 1."""
-    found = products(one, other)
+    cosines = products(one, other)
     for rows, dim in ((one, 1), (other, 0)):
         zero = (rows == 0).all(dim=1)
         if bool(zero.any()):
-            found += 0.5 * zero.to(found.dtype).unsqueeze(dim)
-    return found
+            cosines += 0.5 * zero.to(cosines.dtype).unsqueeze(dim)
+    return cosines
 
 
 def distinct_pairs(h: Tensor, compare: Callable[[Tensor, Tensor], Tensor] = products) -> Iterator[Tensor]:

@@ -31,7 +31,7 @@ def notable_rows(
     moments: Moments, near: Neighbours, drawn: Tensor, texts: Sequence[str] | None = None
 ) -> list[Notable]:
     """At most five of each kind. Copies are found among all rows, hubs and near copies among the rows ``drawn``."""
-    k = near.places.shape[1]
+    k = near.indices.shape[1]
 
     def named(kind: str, rows: list[int], count: int, words: str) -> Notable:
         known = [] if texts is None else list(dict.fromkeys(str(texts[row]) for row in rows))
@@ -39,30 +39,30 @@ def notable_rows(
 
     alike = (pair for pair in _near_copies(near, drawn) if not moments.equal(*pair[:2]))
     return [
-        *(named(HUB, [int(drawn[place])], 1, f"among the {k} nearest of {times:,.0f}") for place, times in _hubs(near)),
+        *(named(HUB, [int(drawn[index])], 1, f"among the {k} nearest of {times:,.0f}") for index, times in _hubs(near)),
         *(named(COPIES, rows, count, f"{count:,} equal rows") for rows, count in moments.copies(MOST)),
         *(named(NEAR_COPIES, [one, two], 2, f"cosine {cosine:.6f}") for one, two, cosine in islice(alike, MOST)),
     ]
 
 
 def _hubs(near: Neighbours) -> list[tuple[int, float]]:
-    """Places in the sample and counts of the rows that are neighbours most often, two standard deviations above the
+    """Indices in the sample and counts of the rows that are neighbours most often, two standard deviations above the
     mean or more (Radovanović et al. 2010, section 4)."""
     times = near.occurrences
     limit = float(times.mean() + 2 * times.std(correction=0))
     most = times.sort(descending=True, stable=True)
     return [
-        (place, count)
-        for place, count in zip(most.indices[:MOST].tolist(), most.values[:MOST].tolist(), strict=True)
+        (index, count)
+        for index, count in zip(most.indices[:MOST].tolist(), most.values[:MOST].tolist(), strict=True)
         if count >= limit and count > float(times.mean())
     ]
 
 
 def _near_copies(near: Neighbours, drawn: Tensor) -> list[tuple[int, int, float]]:
     """Pairs of rows that are each other's match above ``SAME``, the nearest first, each pair once."""
-    places = (near.nearest > SAME).nonzero().flatten()
+    indices = (near.nearest > SAME).nonzero().flatten()
     pairs: dict[tuple[int, int], float] = {}
-    for place in places[near.nearest[places].argsort(descending=True, stable=True)].tolist():
-        one, other = int(drawn[place]), int(drawn[near.places[place, 0]])
-        pairs.setdefault((min(one, other), max(one, other)), float(near.nearest[place]))
+    for index in indices[near.nearest[indices].argsort(descending=True, stable=True)].tolist():
+        one, other = int(drawn[index]), int(drawn[near.indices[index, 0]])
+        pairs.setdefault((min(one, other), max(one, other)), float(near.nearest[index]))
     return [(*rows, cosine) for rows, cosine in pairs.items()]

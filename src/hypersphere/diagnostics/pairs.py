@@ -19,12 +19,12 @@ BINS = 200  # of a histogram of cosines over [-1, 1]
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Each row's k nearest others: their places (S, k), the nearest's cosine (S,), how often each row is one (S,).
+    """Each row's k nearest others: their indices (S, k), the nearest's cosine (S,), how often each row is one (S,).
 
     Rows that are equally near for the last places share them: copies are no hubs.
     """
 
-    places: Tensor
+    indices: Tensor
     nearest: Tensor
     occurrences: Tensor
 
@@ -42,19 +42,19 @@ class Neighbours:
 def neighbours(h: Tensor, k: int) -> Neighbours:
     """The ``k`` nearest of the other unit rows, exactly."""
     k = min(k, len(h) - 1)
-    places, nearest = [], []
+    indices, nearest = [], []
     occurrences = torch.zeros(len(h), dtype=torch.float64)
     for rows in torch.arange(len(h)).split(ROWS):
         cosines = h[rows] @ h.T
         cosines[torch.arange(len(rows)), rows] = -math.inf
         best = cosines.topk(k, dim=1)
-        places.append(best.indices)
+        indices.append(best.indices)
         nearest.append(best.values[:, 0])
         last, rounding = best.values[:, -1:], 16 * torch.finfo(h.dtype).eps
         above, reached = cosines > last + rounding, cosines >= last - rounding
         before, tied = above.sum(dim=1), (reached & ~above).double()
         occurrences += above.sum(dim=0) + ((k - before) / tied.sum(dim=1)) @ tied
-    return Neighbours(torch.cat(places), torch.cat(nearest), occurrences)
+    return Neighbours(torch.cat(indices), torch.cat(nearest), occurrences)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def classes(h: Tensor, labels: Tensor, near: Neighbours) -> Classes:
             total[kind] += float(distances[chosen].sum())
             pairs[kind] += int(chosen.sum())
     labelled = int((labels >= 0).sum())
-    beside = labels[near.places]
+    beside = labels[near.indices]
     seen = (beside >= 0).sum(dim=1)
     _, place, count = labels.unique(return_inverse=True, return_counts=True)
     partners = count[place] - 1

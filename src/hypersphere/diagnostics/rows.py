@@ -46,11 +46,11 @@ class Rows:
                 self._refuse_infinite(start, size)
             yield block
 
-    def take(self, places: Tensor) -> Tensor:
-        """The rows at ``places``, as a tensor."""
+    def take(self, indices: Tensor) -> Tensor:
+        """The rows at ``indices``, as a tensor."""
         if isinstance(self.values, Tensor):
-            return _tensor(self.values[places.to(self.values.device)])
-        return _tensor(self.values[places.numpy()])
+            return _tensor(self.values[indices.to(self.values.device)])
+        return _tensor(self.values[indices.numpy()])
 
     def _refuse_infinite(self, first: int, size: int) -> None:
         bad: list[int] = []

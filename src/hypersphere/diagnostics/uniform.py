@@ -80,15 +80,15 @@ class UniformCosine:
         """∫ |level - F| over each interval of the sorted ``x``."""
         below = self.cdf(x)
         area = self._area(x, below)
-        found = (area.diff() - level * x.diff()).abs()
+        integrals = (area.diff() - level * x.diff()).abs()
         cross = ((below[:-1] < level) & (below[1:] > level)).nonzero().flatten()
         if len(cross):
             at, low, high = level[cross], x[:-1][cross], x[1:][cross]
             middle = torch.minimum(torch.maximum(self.quantile(at), low), high)
             split = self._area(middle, self.cdf(middle))
             left = at * (middle - low) - (split - area[:-1][cross])
-            found[cross] = left + (area[1:][cross] - split) - at * (high - middle)
-        return found
+            integrals[cross] = left + (area[1:][cross] - split) - at * (high - middle)
+        return integrals
 
     def _area(self, x: Tensor, below: Tensor) -> Tensor:
         """∫_{-1}^x F."""

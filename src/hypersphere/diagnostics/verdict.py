@@ -24,13 +24,15 @@ from hypersphere.diagnostics.thresholds import (
 )
 
 
-def findings(found: Diagnosis) -> tuple[Finding, ...]:
+def findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
     """Everything worth saying, the gravest first; what only follows from a collapse is not said again."""
-    said = _together([[*_of_view(view, found)] for view in found.views], [view.name for view in found.views])
-    if found.pairs is not None and not any(finding.name == ONE_DIRECTION.finding for finding in said):
-        said += _of_pairs(found.pairs)
-    if found.classes is not None and found.classes.beyond_chance < MIXED_CLASSES.value:
-        said.append(_mixed_classes(found.classes))
+    said = _together(
+        [[*_of_view(view, diagnosis)] for view in diagnosis.views], [view.name for view in diagnosis.views]
+    )
+    if diagnosis.pairs is not None and not any(finding.name == ONE_DIRECTION.finding for finding in said):
+        said += _of_pairs(diagnosis.pairs)
+    if diagnosis.classes is not None and diagnosis.classes.beyond_chance < MIXED_CLASSES.value:
+        said.append(_mixed_classes(diagnosis.classes))
     return tuple(sorted(said, key=lambda finding: not finding.grave))
 
 
@@ -51,35 +53,35 @@ def _together(of_views: list[list[Finding]], names: list[str]) -> list[Finding]:
     return list(kept.values())
 
 
-def _of_view(view: View, found: Diagnosis) -> Iterator[Finding]:
-    possible = min(found.rows - 1, found.dims)
+def _of_view(view: View, diagnosis: Diagnosis) -> Iterator[Finding]:
+    possible = min(diagnosis.rows - 1, diagnosis.dims)
     if view.zero_rows:
         yield Finding(
             "zero rows", True, "some rows are zero and have no direction.",
-            f"{view.zero_rows:,} of {found.rows:,} rows; they count as the zero vector in every number here.",
+            f"{view.zero_rows:,} of {diagnosis.rows:,} rows; they count as the zero vector in every number here.",
             "leave them out, or find out which inputs give an empty embedding (empty texts, dead ReLU outputs).",
         )  # fmt: skip
     if view.first_direction >= ONE_DIRECTION.value:
         yield _rank_one(view)
     else:
-        yield from _of_spread(view, found, possible)
-    if view.repeated_rows > REPEATED.value * found.rows:
+        yield from _of_spread(view, diagnosis, possible)
+    if view.repeated_rows > REPEATED.value * diagnosis.rows:
         yield Finding(
             REPEATED.finding, False, "some rows are exact copies of earlier ones.",
-            f"{view.repeated_rows:,} of {found.rows:,} rows ({view.repeated_rows / found.rows:.1%}).",
+            f"{view.repeated_rows:,} of {diagnosis.rows:,} rows ({view.repeated_rows / diagnosis.rows:.1%}).",
             "remove repeated inputs: a copy is a false negative in training and inflates every retrieval score.",
         )  # fmt: skip
-    if len(view.dead_dimensions) > DEAD.value * found.dims and view.first_direction < ONE_DIRECTION.value:
+    if len(view.dead_dimensions) > DEAD.value * diagnosis.dims and view.first_direction < ONE_DIRECTION.value:
         shown = ", ".join(map(str, view.dead_dimensions[:8])) + (", …" if len(view.dead_dimensions) > 8 else "")
         yield Finding(
             DEAD.finding, False, "some dimensions have the same value in every row.",
-            f"{len(view.dead_dimensions)} of {found.dims} (dimension {shown}).",
+            f"{len(view.dead_dimensions)} of {diagnosis.dims} (dimension {shown}).",
             "drop them to save memory; in training look for a dead ReLU before the output or padding of the vector.",
         )  # fmt: skip
 
 
-def _of_spread(view: View, found: Diagnosis, possible: int) -> Iterator[Finding]:
-    wanted = _wanted(view, found.classes)
+def _of_spread(view: View, diagnosis: Diagnosis, possible: int) -> Iterator[Finding]:
+    wanted = _wanted(view, diagnosis.classes)
     if view.effective_rank_centred < FEW_DIMENSIONS.value * possible or (_noisy(view, possible) and not wanted):
         yield Finding(
             FEW_DIMENSIONS.finding, not wanted, "the rows fill only a few of the dimensions they have.",
@@ -112,8 +114,9 @@ def _of_spread(view: View, found: Diagnosis, possible: int) -> Iterator[Finding]
         most = round(float(view.occurrences.max()))
         yield Finding(
             HUBS.finding, False, "a few rows are neighbours of very many others.",
-            f"skewness of the neighbour counts {view.hubness:.1f}; one row is among the {found.sampling.neighbours} "
-            f"nearest of {most:,} of {found.sampling.sample:,} rows, {view.never_neighbours:.0%} of nobody's.",
+            f"skewness of the neighbour counts {view.hubness:.1f}; one row is among the "
+            f"{diagnosis.sampling.neighbours} nearest of {most:,} of {diagnosis.sampling.sample:,} rows, "
+            f"{view.never_neighbours:.0%} of nobody's.",
             "look at the hubs (boilerplate, empty or very short inputs are usual); subtract the mean row, or rank by "
             "a local scaling of the similarity.",
         )  # fmt: skip

@@ -57,7 +57,7 @@ def assemble(
 ) -> tuple[Batch, list[Tensor]]:
     """The batch of all processes, and the inverse norms of this process's z1, z2 and negatives.
 
-    requests: a few numbers that every process learns of every other.
+    requests: a few numbers that every process sends to every other.
     """
     check_views(z1, z2, labels, negatives)
     given = [z1, z2] if negatives is None else [z1, z2, negatives]

@@ -1,7 +1,7 @@
-"""Every collective of the engine: rows of all processes as one batch, and none of it in backward.
+"""Every collective of the engine. The rows of all processes form one batch, and backward runs no collective.
 
-Each process holds a shard of the batch, of any size, also none. The default group of torch.distributed is used;
-without one, or with ``gather=False``, the batch is the caller's own and nothing here communicates.
+Each process holds a shard of the batch, of any size including 0. The engine uses the default group of
+torch.distributed. Without one, or with ``gather=False``, the batch is the caller's own and nothing here communicates.
 
 The protocol of one evaluation, the same on every rank:
 
@@ -17,10 +17,10 @@ The protocol of one evaluation, the same on every rank:
 
 A coupled objective repeats blocks and check: the weights of its anchors follow from all losses.
 
-A failure on one rank: it sends its status in place of the numbers of the next ``exchange``, then its sentence, and
-every rank raises it. Therefore whatever a rank does by itself must be followed by ``exchange`` before the next
-collective. A rank that dies leaves the others waiting until the group's timeout, which is raised as one sentence.
-Each ``exchange`` also carries a fingerprint of the objective's settings; ranks that differ raise on all.
+A rank that fails sends its status in place of the numbers of the next ``exchange``, then its error message, which
+every rank raises. Therefore a rank must call ``exchange`` between work of its own and the next collective. A rank that
+dies leaves the others waiting until the group's timeout, which is raised as one sentence. Each ``exchange`` also
+carries a fingerprint of the objective's settings; if ranks differ in it, all raise.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BAD_INPUT, _OTHER_ERROR = 1, 2  # what a process announces; 0: that it goes on
 
 @dataclass(frozen=True)
 class Shard:
-    """The rows of the whole batch that are this process's; ``sizes`` counts the rows of every rank."""
+    """The rows of the whole batch that belong to this process; ``sizes`` counts the rows of every rank."""
 
     sizes: tuple[int, ...]
     rank: int
@@ -100,11 +100,11 @@ _joint: ContextVar[_Joint | None] = ContextVar("joint", default=None)
 
 @contextmanager
 def raise_on_all_ranks(gather: bool, settings: Callable[[], list[str]] = list) -> Iterator[None]:
-    """Around an evaluation that all processes share: an error on one of them is raised on all, and so is a difference
+    """Wraps an evaluation that all processes share: an error on one of them is raised on all, and so is a difference
     in the objective's ``settings``, so that none waits for ever.
 
-    Whoever fails announces it in place of the message that the others exchange next. So inside, what a process does
-    for itself is followed by ``exchange`` before anything else is gathered.
+    A process that fails announces its error in place of the message that the others exchange next. Inside, a process
+    must therefore call ``exchange`` between work of its own and the next collective.
     """
     if world_size(gather) == 1 or _joint.get() is not None:
         yield
@@ -143,7 +143,7 @@ def exchange(numbers: list[int]) -> list[list[int]]:
 
 
 def _announce(joint: _Joint, error: Exception) -> None:
-    """Tells all others of an error on this process, in place of the numbers they wait for."""
+    """Sends an error of this process to all others, in place of the numbers they wait for."""
     joint.over = True
     bad_input = isinstance(error, ValueError)
     with suppress(RuntimeError):  # it is the first error that counts
@@ -152,7 +152,7 @@ def _announce(joint: _Joint, error: Exception) -> None:
 
 
 def _gathered_messages(status: int, joint: _Joint, numbers: list[int]) -> list[list[int]]:
-    """Every rank's status, settings and numbers, as many on every process."""
+    """Every rank's status, fingerprint of its settings, and numbers, padded to one length."""
     message = [status, joint.fingerprint, *numbers]
     message += [0] * (MESSAGE - len(message))
     everyone: list[list[int]] = _gathered(torch.tensor(message, dtype=torch.int64)).tolist()
@@ -184,7 +184,7 @@ def _gathered_texts(text: str) -> list[str]:
 
 @contextmanager
 def _waiting() -> Iterator[None]:
-    """Around a collective: one that fails leaves nobody to announce it to."""
+    """Wraps a collective; if it fails, no process is left to announce the error to."""
     try:
         yield
     except RuntimeError as error:
@@ -197,7 +197,7 @@ def _waiting() -> Iterator[None]:
 
 
 def timeout() -> timedelta:
-    """How long processes of a group that is started here wait for each other: ``$HYPERSPHERE_TIMEOUT`` seconds, else
+    """How long the processes of a group started here wait for each other: ``$HYPERSPHERE_TIMEOUT`` seconds, by default
     ten minutes."""
     given = os.environ.get(TIMEOUT) or "600"
     try:
@@ -210,7 +210,7 @@ def timeout() -> timedelta:
 
 
 def agree_on_labels(labels: object) -> None:
-    """An error on all processes if some have labels and others have none."""
+    """Raises on all processes if some have labels and others have none."""
     given = [bool(each[0]) for each in exchange([int(labels is not None)])]
     if len(set(given)) > 1:
         raise ValueError(f"processes differ in the presence of labels: {given}")
@@ -233,7 +233,7 @@ def agree_on_shapes(
 
 
 def wait_for_all(shard: Shard) -> None:
-    """Returns when every rank has come here; raises the error of one that failed on its way."""
+    """Returns when every rank has called it; raises the error of a rank that failed before."""
     if shard.world_size > 1:
         exchange([])
 

@@ -1,4 +1,4 @@
-"""From an objective and two views to its value: densely when the batch is small, in row blocks when it is not."""
+"""The value of an objective on two views: computed densely for a small batch, in row blocks for a large one."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _forced_rows: ContextVar[int | None] = ContextVar("forced_rows", default=None)
 
 @contextmanager
 def dense() -> Iterator[None]:
-    """Inside, every objective keeps its similarity matrices for backward, whatever the batch size.
+    """Makes every objective inside keep its similarity matrices for backward, whatever the batch size.
 
-    For double backward on a large batch; memory grows with the square of the batch. Objectives that gather from
+    Use it for double backward on a large batch. Memory grows with the square of the batch. Objectives that gather from
     several processes are always streamed.
     """
     token = _forced_rows.set(0)
@@ -41,7 +41,7 @@ def dense() -> Iterator[None]:
 
 @contextmanager
 def streaming(rows: int) -> Iterator[None]:
-    """Inside, every objective visits its anchors in blocks of ``rows``, however small the batch."""
+    """Makes every objective inside visit its anchors in blocks of ``rows``, however small the batch."""
     if rows < 1:
         raise ValueError(f"a block has at least one row, not {rows}")
     token = _forced_rows.set(rows)

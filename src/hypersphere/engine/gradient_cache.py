@@ -12,15 +12,15 @@ from torch.utils.checkpoint import checkpoint
 
 
 class GradientCache(nn.Module):
-    """An encoder that embeds a batch in chunks and forgets each chunk's activations.
+    """An encoder that embeds a batch in chunks and drops each chunk's activations.
 
     Backward embeds each chunk again, with the random state it had the first time (dropout masks are the same), and
     carries the gradient of its embeddings into the encoder; only one chunk's activations exist at a time. The loss
     and the gradients are those of the plain encoder, for any objective, at the price of one more forward pass.
 
     The encoder may take tensors, or (nested) lists and mappings of tensors whose first dimension is the batch, and
-    must return one tensor (N, D). Batch normalisation would see chunks instead of the batch and is refused. With
-    several processes wrap it as ``DistributedDataParallel(GradientCache(encoder, 32))``: gradients are then
+    must return one tensor (N, D). Batch normalisation is refused, because it would see chunks instead of the batch.
+    With several processes wrap it as ``DistributedDataParallel(GradientCache(encoder, 32))``: gradients are then
     synchronised once per step.
 
     >>> encoder = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.1))
@@ -39,15 +39,15 @@ class GradientCache(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         self._refuse_batch_norm()
         size = _batch_size([args, kwargs])
-        found = []
+        embeddings = []
         for start in range(0, max(size, 1), self.chunk_size):
             here = slice(start, start + self.chunk_size)
             chunk_args, chunk_kwargs = _cut((args, kwargs), here)
             if torch.is_grad_enabled():
-                found.append(checkpoint(self.encoder, *chunk_args, use_reentrant=False, **chunk_kwargs))
+                embeddings.append(checkpoint(self.encoder, *chunk_args, use_reentrant=False, **chunk_kwargs))
             else:
-                found.append(self.encoder(*chunk_args, **chunk_kwargs))
-        return torch.cat(found)
+                embeddings.append(self.encoder(*chunk_args, **chunk_kwargs))
+        return torch.cat(embeddings)
 
     def _refuse_batch_norm(self) -> None:
         if not self.training:
@@ -81,16 +81,16 @@ def _batch_size(tree: Any) -> int:
 
 
 def _cut(tree: Any, here: slice) -> Any:
-    """The rows ``here`` of every tensor in a nested structure; anything else is passed on as it is."""
+    """The rows ``here`` of every tensor in a nested structure; anything else stays as it is."""
     if isinstance(tree, Tensor) and tree.ndim:
         return tree[here]
     if isinstance(tree, Mapping):
         parts = {key: _cut(value, here) for key, value in tree.items()}
         if not isinstance(tree, MutableMapping):
             return parts
-        found = copy.copy(tree)  # of its own kind, such as a tokenizer's output
-        found.update(parts)
-        return found
+        mapping = copy.copy(tree)  # of its own kind, such as a tokenizer's output
+        mapping.update(parts)
+        return mapping
     if isinstance(tree, (list, tuple)):
         members = [_cut(value, here) for value in tree]
         return type(tree)(*members) if hasattr(tree, "_fields") else type(tree)(members)

@@ -1,7 +1,7 @@
-"""Masks that know where their few exceptions are.
+"""Masks that keep the positions of their few exceptions.
 
 A block's mask leaves out one or two columns of each row, and that of equal labels often holds for a few
-columns only. To fill or read a few entries is many times as fast as to ask the mask about every entry of a block.
+columns only. Filling or reading a few entries is many times as fast as testing the mask at every entry of a block.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class _Places:
-    """Where a mask ``holds``, or does not, other than everywhere else."""
+    """The entries where a mask has the value ``holds``; it has the opposite value everywhere else."""
 
     rows: Tensor
     columns: Tensor
@@ -23,7 +23,7 @@ class _Places:
 
 
 def mask_except(rows: Tensor, columns: Tensor, shape: tuple[int, int], holds: bool) -> Tensor:
-    """A boolean mask that is ``holds`` at these places, all different, and the contrary elsewhere."""
+    """A boolean mask that is ``holds`` at these entries, each given once, and the opposite elsewhere."""
     mask = torch.full(shape, not holds, dtype=torch.bool, device=columns.device)
     mask[rows, columns] = holds
     if not mask.is_inference():
@@ -37,13 +37,13 @@ def _places(mask: Tensor) -> _Places | None:
 
 
 def known_to_hold(mask: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Rows and columns of all places where the mask holds, if they are known and few."""
+    """Rows and columns of all entries where the mask holds, if they are known and few."""
     known = _places(mask)
     return (known.rows, known.columns) if known is not None and known.holds else None
 
 
 def known_not_to_hold(mask: Tensor) -> tuple[Tensor, Tensor] | None:
-    """The same of all places where it does not."""
+    """The same for all entries where it does not hold."""
     known = _places(mask)
     return (known.rows, known.columns) if known is not None and not known.holds else None
 
@@ -79,5 +79,5 @@ def count(mask: Tensor) -> Tensor:
         number = exceptions if known.holds else mask.shape[1] - exceptions
         return torch.full(mask.shape[:1], number, dtype=torch.int32, device=mask.device)
     rows = known.rows.expand_as(known.columns).flatten()
-    found = torch.bincount(rows, minlength=len(mask)).to(torch.int32)
-    return found if known.holds else mask.shape[1] - found
+    exceptions_per_row = torch.bincount(rows, minlength=len(mask)).to(torch.int32)
+    return exceptions_per_row if known.holds else mask.shape[1] - exceptions_per_row

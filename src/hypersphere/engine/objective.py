@@ -1,6 +1,6 @@
-"""What the engine asks of an objective, and what it hands to it.
+"""What the engine needs from an objective, and what it passes to it.
 
-An objective declares what it sees of its negatives (``sees``), and there are three ways:
+An objective declares what it sees of its negatives (``sees``), in one of three ways:
 
 | sees | the engine calls | with | loop |
 |---|---|---|---|
@@ -43,7 +43,7 @@ class Anchors:
 
 
 class RowContract(Protocol):
-    """What concerns the rows of a batch alone.
+    """The part of the contract that concerns the rows of a batch alone.
 
     fewest: the smallest number of instances in a batch, over all processes.
     gather: the batch is that of all processes together.
@@ -70,8 +70,8 @@ class PairContract(RowContract, Protocol):
     one_sided: only anchors move; keys and positives carry no gradient.
     coupled: ``combine`` turns the statistics of all anchors into losses.
     labelled: the formula reads ``same_label``.
-    sees: "logsumexp", "hardest" or "all"; the first two promise that the formula needs nothing else of the negatives.
-    scale: what similarities are multiplied with before they are exponentiated; for "logsumexp" alone.
+    sees: "logsumexp", "hardest" or "all"; with the first two the formula must need nothing else of the negatives.
+    scale: the factor of the similarities before they are exponentiated; for "logsumexp" alone.
     """
 
     reduction: str
@@ -99,7 +99,7 @@ class PairContract(RowContract, Protocol):
         """Weights (D,) of the coordinates in the inner product of two rows; None: all 1."""
 
     def prepare(self, x: Tensor, y: Tensor) -> Any:
-        """Anything all anchors need of the whole views (N, D), computed once, without gradient."""
+        """Anything that all anchors need of the whole views (N, D), computed once, without gradient."""
 
     def block(self, anchors: Anchors) -> Statistics:
         """Named numbers (B,) of each anchor; "loss" is the one to minimise unless ``combine`` makes it."""
@@ -113,7 +113,7 @@ class PairContract(RowContract, Protocol):
         """The same from the largest similarity (B,) of each matrix, -inf for an anchor without negatives."""
 
     def combine(self, statistics: Statistics) -> Statistics:
-        """From the statistics (N,) of all anchors: losses (N,), or scalars, under the same names."""
+        """The losses (N,), or scalars, that follow from the statistics (N,) of all anchors, under the same names."""
 
 
 class FeatureContract(RowContract, Protocol):

@@ -1,7 +1,7 @@
-"""Reductions: over the columns of a block of similarities, in which some do not count, and over anchors.
+"""Reductions over the columns of a block of similarities, of which some do not count, and over anchors.
 
-Similarities stay finite and a boolean mask tells which count: filling with -inf outside these functions would give
-0·inf = NaN in the gradient of a temperature, and break logarithms and powers.
+Similarities stay finite, and a boolean mask marks those that count. Filling with -inf outside these functions would
+give 0·inf = NaN in the gradient of a temperature, and break logarithms and powers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CACHED_ELEMENTS = 2**19  # between two operations on this many numbers, they sta
 
 
 def masked_sum(x: Tensor, mask: Tensor) -> Tensor:
-    """Sum of each row over the columns that count: (B, M) -> (B,). What does not count may be infinite."""
+    """Sum of each row over the columns that count: (B, M) -> (B,). Other columns may be infinite."""
     entries = known_to_hold(mask) if x.shape == mask.shape else None
     if entries is None or not x.is_cpu or plain_operations():
         return torch.where(mask, x, 0).sum(dim=1)
@@ -119,8 +119,8 @@ def softmax_weighted_sum(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -
 def _exponentials(x: Tensor, mask: Tensor, scale: Tensor | float) -> tuple[Tensor, Tensor, Tensor]:
     """exp(scale · x - highest), 0 where the mask does not hold, the sum of each row, and ``highest``: (), or (B,).
 
-    On a processor one number is tried for all rows, the largest of the first; the largest of each row is looked for
-    only if that one is too far from some sum.
+    On a CPU, the largest exponent of the first row is tried as ``highest`` of all rows. Each row's own is computed only
+    if that one is too far from the sum of some row.
     """
     if x.is_cpu and x.numel():
         factor = scale.item() if isinstance(scale, Tensor) else scale
@@ -169,7 +169,7 @@ class _MaskedLogSumExp(torch.autograd.Function):
 def masked_max(x: Tensor, mask: Tensor) -> Tensor:
     """Largest value of each row, -inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,).
 
-    Of similarities it is that of the nearest vector, also where several are so near that their cosines are alike.
+    For similarities it is that of the nearest vector, even where several are so near that their cosines are alike.
     """
     known, vectors = filled(x, mask, -math.inf), vectors_of(x)
     needs_column = x.requires_grad or plain_operations()
@@ -203,8 +203,10 @@ def masked_min(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def argmax(x: Tensor) -> Tensor:
-    """The column of the largest entry of each row, (B, M) -> (B, 1): the best chunk first, then the column in it, which
-    is several times as fast as torch's own on a processor."""
+    """The column of the largest entry of each row: (B, M) -> (B, 1).
+
+    It finds the best chunk first, then the column in it: on a CPU several times as fast as torch's own argmax.
+    """
     columns, whole = x.shape[1], x.shape[1] - x.shape[1] % CHUNK
     if columns < 2 * CHUNK:
         return x.argmax(dim=1, keepdim=True)
@@ -237,7 +239,7 @@ def masked_sum_of(
 ) -> Tensor:
     """Σ_j f(scale · x_ij + shift) over the columns that count, f a ``Curve``: (B, M) -> (B,).
 
-    scale, not 0, and shift are numbers or tensors of one.
+    scale (not 0) and shift are numbers, or tensors of one number.
 
     >>> x = torch.tensor([[0.0, 1.0, 5.0]])
     >>> round(masked_sum_of(SOFTPLUS, x, torch.tensor([[True, True, False]])).item(), 5)
@@ -258,7 +260,7 @@ def _affine(x: Tensor, scale: Tensor | float, shift: Tensor | float) -> Tensor:
 
 
 class _MaskedSumOf(torch.autograd.Function):
-    """Two copies of x instead of one for each operation and each of their gradients."""
+    """Keeps two copies of x instead of one for each operation and each of their gradients."""
 
     @staticmethod
     def forward(

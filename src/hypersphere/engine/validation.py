@@ -1,4 +1,4 @@
-"""One clear sentence for input that cannot be two views of a batch."""
+"""Checks that reject input that cannot be two views of a batch, with one clear sentence."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def check_one_row(objective: PairContract, size: int, num_extra: int, losses: Te
 
 @cache
 def _warn_of_one_row() -> None:
-    """Once in the life of a process."""
+    """Warns once in the life of a process."""
     warnings.warn(
         "a batch of one row has no negatives: a softmax or hinge loss is 0 there, an energy is left out "
         "(this warning is given once)",

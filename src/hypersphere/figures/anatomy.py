@@ -188,7 +188,7 @@ def _corner(axis: Axes, words: str) -> None:
 def _name(axis: Axes, name: str) -> None:
     """Objective above, settings below it in small."""
     bare, _, settings = name.partition("(")
-    settings = re.sub(r"\d+\.\d{4,}", lambda found: f"{float(found[0]):.4g}", settings.removesuffix(")"))
+    settings = re.sub(r"\d+\.\d{4,}", lambda match: f"{float(match[0]):.4g}", settings.removesuffix(")"))
     lines = textwrap.wrap(settings, 44, max_lines=2, placeholder=" …")
     axis.set_title(bare, size=10.5, weight="bold", color=INK, loc="left", pad=27)
     axis.annotate(

@@ -24,7 +24,7 @@ LONGEST = 60  # characters of a title
 
 def plots(diagnosis: Diagnosis, source: str = "") -> dict[str, Figure]:
     """Four figures by what they show, each with the name of the file, run or model it is of."""
-    found = {}
+    figures = {}
     for name, title, draw in (
         ("similarities", "Cosines", _similarities),
         ("spectrum", "Spectrum", _spectrum),
@@ -43,8 +43,8 @@ def plots(diagnosis: Diagnosis, source: str = "") -> dict[str, Figure]:
         of = f"{title}: {source}" if source else title
         of = of if len(of) <= LONGEST else f"{of[: LONGEST - 1]}…"
         figure.suptitle(of, x=0.02, ha="left", size=10, weight="bold", color=INK, parse_math=False)
-        found[name] = figure
-    return found
+        figures[name] = figure
+    return figures
 
 
 def _similarities(axis: Axes, diagnosis: Diagnosis) -> None:

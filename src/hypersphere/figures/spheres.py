@@ -144,13 +144,13 @@ def _polyhedron(axis: Axes, points: NDArray[np.float64], seen: NDArray[np.float6
 
 def _edges(points: NDArray[np.float64]) -> list[tuple[int, int]]:
     """Edges of the convex hull of a few points, by trying every triangle."""
-    found: set[tuple[int, int]] = set()
+    edges: set[tuple[int, int]] = set()
     for triangle in combinations(range(len(points)), 3):
         a, b, c = points[list(triangle)]
         heights = (points - a) @ np.cross(b - a, c - a)
         if heights.min() > -1e-9 or heights.max() < 1e-9:
-            found.update(combinations(triangle, 2))
-    return sorted(found)
+            edges.update(combinations(triangle, 2))
+    return sorted(edges)
 
 
 def _cloud(axis: Axes, seen: NDArray[np.float64], shades: NDArray[np.float64], top: float) -> Any:

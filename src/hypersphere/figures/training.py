@@ -151,15 +151,15 @@ def save_run(
 
 def _panels(records: Sequence[Record]) -> list[CurvePanel]:
     """The panels that have something to show, none of them twice; the score's has its name and best value."""
-    found = [panel for panel in PANELS if any(_points(records, curve, s) for curve in panel.curves for s in LINES)]
+    panels = [panel for panel in PANELS if any(_points(records, curve, s) for curve in panel.curves for s in LINES)]
     measured = [record for record in records if not math.isnan(_number(record, "objective"))]
     if measured and all(_number(r, "objective") == _number(r, "infonce") for r in measured):
-        found = [panel for panel in found if panel.title != "Objective"]
+        panels = [panel for panel in panels if panel.title != "Objective"]
     name = next((str(record["name"]) for record in records if "score" in record and "name" in record), "")
     scores = [(_number(record, "score"), -record["step"]) for record in records if "score" in record]
     best = max((pair for pair in scores if math.isfinite(pair[0])), default=(math.nan, 0))
     title = f"{SCORES.get(name, name)}: best {best[0]:.2f}, step {-best[1]}"
-    return [replace(panel, title=title) if panel.curves[0].name == "score" else panel for panel in found]
+    return [replace(panel, title=title) if panel.curves[0].name == "score" else panel for panel in panels]
 
 
 def _draw_panel(axis: Axes, panel: CurvePanel, records: Sequence[Record], splits: Sequence[str]) -> None:
@@ -210,7 +210,7 @@ def _more_ticks(axis: Axes) -> None:
 
 def _points(records: Sequence[Record], curve: Curve, split: str) -> list[tuple[int, float, float, float]]:
     """Step, value, and both ends of the band, where the value is a number."""
-    found = []
+    points = []
     for record in records:
         value = _number(record, curve.name)
         if record["split"] != split or not abs(value) < 1e300:
@@ -220,8 +220,8 @@ def _points(records: Sequence[Record], curve: Curve, split: str) -> list[tuple[i
             low, high = value - _number(record, curve.spread), value + _number(record, curve.spread)
         elif curve.band:
             low, high = _number(record, curve.band[0]), _number(record, curve.band[1])
-        found.append((record["step"], value, low, high))
-    return found
+        points.append((record["step"], value, low, high))
+    return points
 
 
 def _number(record: Record, name: str) -> float:
@@ -230,13 +230,13 @@ def _number(record: Record, name: str) -> float:
 
 def _events(records: Sequence[Record]) -> list[tuple[int, str]]:
     """Steps at which a verdict begins."""
-    found: list[tuple[int, str]] = []
+    events: list[tuple[int, str]] = []
     before: list[str] = []
     for record in records:
         now = record.get("verdicts", [])
-        found += [(record["step"], name) for name in now if name not in before]
+        events += [(record["step"], name) for name in now if name not in before]
         before = now
-    return found
+    return events
 
 
 def _key(splits: Sequence[str]) -> str:

@@ -39,13 +39,13 @@ def angle(cos: Tensor, margin: float | None = None) -> Tensor:
     """
     inside = margin if margin is not None else (1e-14 if cos.dtype == torch.float64 else 1e-7)
     inside = max(inside, torch.finfo(cos.dtype).eps) if inside else inside  # what half precision can tell from 1
-    found = cos.clamp(-1 + inside, 1 - inside).arccos()
+    angles = cos.clamp(-1 + inside, 1 - inside).arccos()
     exact = exact_squared(cos)
     if exact is None:
-        return found
+        return angles
     least = 2 * (1e-14 if margin is None else margin)
     near = 2 * (carried(cos, exact).clamp(least, NEAR).sqrt() / 2).arcsin()
-    return torch.where(exact < NEAR, near, found)
+    return torch.where(exact < NEAR, near, angles)
 
 
 def tangent(vectors: Tensor, at: Tensor) -> Tensor:

@@ -100,7 +100,7 @@ class CLOA(Objective):
         self.follow()
 
     def _learn(self, settings: dict[str, Setting]) -> None:
-        """What is learned is the base's."""
+        """Learns nothing here: all learned parameters belong to the base."""
 
     def recheck(self, changed: str) -> None:
         if changed == "reduction":
@@ -129,25 +129,25 @@ class CLOA(Objective):
         if world_size(self.gather) > 1:
             agree_on_labels(labels)
         if not self._foreign:
-            found: Statistics = self.base.evaluate(z1, z2, labels, negatives, terms)
+            values: Statistics = self.base.evaluate(z1, z2, labels, negatives, terms)
         elif negatives is None:
-            found = {"loss": self.base(z1, z2)}
+            values = {"loss": self.base(z1, z2)}
         else:
             raise ValueError("cloa cannot hand negatives to a base that is not one of hypersphere's objectives")
-        if found["loss"].ndim:
-            raise ValueError(f"cloa adds its pull to one number, but its base gives {tuple(found['loss'].shape)}")
+        if values["loss"].ndim:
+            raise ValueError(f"cloa adds its pull to one number, but its base gives {tuple(values['loss'].shape)}")
         if labels is None:
-            return found
+            return values
         if z1.shape[1] != self.dim:
             raise ValueError(f"cloa's anchors have {self.dim} dimensions but the views have {z1.shape[1]}")
         labelled = self._labelled(labels)
         pull = self.regression(z1, z2, labels) * (
             self.weight if self.reduction == "sum" else self.weight / max(1, 2 * labelled)
         )
-        return {**found, "loss": found["loss"] + pull, "anchors": pull} if terms else {"loss": found["loss"] + pull}
+        return {**values, "loss": values["loss"] + pull, "anchors": pull} if terms else {"loss": values["loss"] + pull}
 
     def _labelled(self, labels: Tensor) -> int:
-        """How many instances have a label, on all processes; an error on every one of them if a label is no class."""
+        """The number of labelled instances on all processes; raises on each of them if a label is no class."""
         usable = isinstance(labels, Tensor) and not labels.is_floating_point()  # if not, the engine says so
         known = labels.long() if usable else torch.empty(0)
         counts = [int((known >= 0).sum()), int((known >= self.num_classes).sum())]

@@ -103,7 +103,7 @@ class Objective(nn.Module):
         super().__setattr__(name, value)
 
     def recheck(self, changed: str) -> None:
-        """After a setting was changed: everything must fit together still, and inner objectives follow."""
+        """Checks all settings together after one was changed; inner objectives follow."""
         if changed == "learnable":
             raise ValueError(f"{self.name}'s {changed} is fixed when it is created; create a new one")
         self._ready = False
@@ -135,11 +135,11 @@ class Objective(nn.Module):
     @classmethod
     def settings(cls) -> dict[str, Setting]:
         """The declared parameters by name: the objective's own first, then those common to all."""
-        found: dict[str, Setting] = {}
+        declared: dict[str, Setting] = {}
         for owner in reversed(cls.__mro__):  # a subclass may redeclare a setting, which keeps its place
-            found.update({name: value for name, value in vars(owner).items() if isinstance(value, Setting)})
+            declared.update({name: value for name, value in vars(owner).items() if isinstance(value, Setting)})
         common = ("reduction", "gather", "learnable")
-        return {**{k: v for k, v in found.items() if k not in common}, **{k: found[k] for k in common}}
+        return {**{k: v for k, v in declared.items() if k not in common}, **{k: declared[k] for k in common}}
 
     def check(self) -> None:
         """Called when the settings are in place; for what concerns several of them."""
@@ -183,8 +183,8 @@ class Objective(nn.Module):
         raise TypeError(f"{type(self).__name__} must derive from PairwiseObjective or define evaluate")
 
     def described(self) -> list[str]:
-        """The objective's name and its settings as they were given, to be compared with those of other processes; what
-        is learned counts by its start."""
+        """The objective's name and its settings as they were given, to be compared with those of other processes; a
+        learned setting counts by its start."""
         starts: dict[str, float] = self.__dict__.get("_starts", {})
         given = {name: starts[name] if name in starts else getattr(self, name) for name in self.settings()}
         return [type(self).__name__, *(f"{name}={_described(value)}" for name, value in given.items())]
@@ -201,7 +201,7 @@ class Objective(nn.Module):
 
 
 def _described(value: Any) -> str:
-    """Alike on all processes, so without an address in memory."""
+    """A text that is the same on all processes: without an address in memory."""
     if isinstance(value, Objective):
         name, *settings = value.described()
         return f"{name}({', '.join(settings)})"
@@ -223,7 +223,7 @@ def like_negatives(objective: PairwiseObjective, values: tuple[Any, ...]) -> Any
 
 
 class PairwiseObjective(Objective):
-    """An objective that is a function of similarities: say which ones, and what one anchor makes of them.
+    """An objective that is a function of similarities: declare which ones, and define what one anchor makes of them.
 
     negatives: "cross" (the other view of the other instances), "same" (the anchor's own view), "both", "other"
         (both from the other view), or a tuple of these; the matrices then arrive as a tuple in that order.
@@ -233,8 +233,8 @@ class PairwiseObjective(Objective):
     one_sided: only anchors move; keys and positives carry no gradient.
     rows: a method that maps raw rows to the vectors whose inner products are read; None: unit vectors.
     labelled: ``per_anchor`` gets a fourth argument, True at the other instances of the anchor's label.
-    farthest: the positive similarity that stands for no positive at all where its anatomy is measured; -1 if it is
-        made an angle.
+    farthest: the positive similarity that stands for an absent positive when the anatomy is measured; -1 if the formula
+        turns it into an angle.
     """
 
     negatives: ClassVar[Any] = "cross"
@@ -255,8 +255,10 @@ class PairwiseObjective(Objective):
         raise TypeError(f"{type(self).__name__} must define per_anchor")
 
     def combine(self, statistics: Statistics) -> Statistics:
-        """Overridden by objectives whose anchors are coupled: from the statistics of all anchors (N,), the losses
-        (N,) or a scalar under "loss", and parts under other names."""
+        """The losses (N,) or a scalar under "loss", and parts under other names, from the statistics of all anchors.
+
+        Objectives whose anchors are coupled override it; statistics have shape (N,).
+        """
         return statistics
 
     def map_pairwise(self, change: Callable[[PairwiseObjective], Any]) -> Any:
@@ -267,7 +269,7 @@ class PairwiseObjective(Objective):
         return unit(vectors)
 
     def prepare(self, x: Tensor, y: Tensor) -> Any:
-        """Anything all anchors need to know of the whole views; arrives as ``context`` in ``block``."""
+        """Anything that all anchors need of the whole views; ``block`` receives it as ``context``."""
         return None
 
     def metric(self, rows: Tensor) -> Tensor | None:
@@ -321,13 +323,13 @@ class PairwiseObjective(Objective):
         return None
 
     def defines(self, summary: str) -> bool:
-        """Whether the method of a summary of negatives is the last word: nothing nearer to this very object overrides
+        """Whether the method of a summary of negatives decides the loss: nothing nearer to this very object overrides
         how similarities are made or used."""
         by_pairs = min(self._definition(name) for name in ("per_anchor", "block"))
         return self._definition(summary) < by_pairs and type(self).metric is PairwiseObjective.metric
 
     def _definition(self, name: str) -> int:
-        """How far up from this very object the first one stands that defines a name."""
+        """How many steps above this very object the first definition of a name is."""
         return next(i for i, each in enumerate((self, *type(self).__mro__)) if name in vars(each))
 
     def block_from_logsumexp(

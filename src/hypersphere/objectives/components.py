@@ -36,7 +36,7 @@ class Component:
         raise NotImplementedError
 
     def sums(self, positive: Tensor, negatives: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Of a weight w: Σ_j w_j and Σ_j w_j s_j, in which similarities may carry a gradient, the weight does not."""
+        """Σ_j w_j and Σ_j w_j s_j of a weight w. Similarities may carry a gradient; the weight does not."""
         weight = self(detached(positive), detached(negatives), mask)
         return weight.sum(dim=1), weighted_sum(weight, negatives)
 
@@ -45,7 +45,7 @@ class Component:
 
     @classmethod
     def create(cls, params: dict[str, Any], what: str) -> Component:
-        """With the given parameters, each a number (or flag) as its default is."""
+        """The component with the given parameters, each a number (or flag) like its default."""
         kinds = {f.name: f.default for f in fields(cls)}
         for name, value in params.items():
             if name not in kinds:

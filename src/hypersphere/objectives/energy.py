@@ -84,7 +84,7 @@ class MHS(AlignedEnergy, HardestObjective):
     L_i = ‖h_i-h'_i‖² - ν min_{j≠i} ‖h_i-h_j‖, mean over anchors, ν = ``weight``.
 
     Source: Li et al. 2024, section 4; Liu et al. 2021.
-    Use it as the unmodified start of ``mmhs``: each anchor only minds its nearest neighbour.
+    Use it as the unmodified start of ``mmhs``: each anchor sees only its nearest neighbour.
     Relations: the energy of ``mhe`` with s → ∞; ``met`` asks the same of the other view, up to a margin.
 
     >>> x = torch.eye(4)
@@ -147,8 +147,8 @@ class Spectral(PairwiseObjective):
     Source: HaoChen et al. 2021.
     Use it when a linear probe follows: its minimiser factorises the augmentation graph.
     Relations: the second order of ``infonce`` at a large temperature. The authors' code cuts rows to a length of
-    √μ (1 by default), leaves shorter rows as they are, and divides the loss by μ: of rows that are all cut it computes
-    -2 mean s_ii + μ mean s_ij², which is this at μ = 1. Here every row has length 1.
+    √μ (1 by default), leaves shorter rows as they are, and divides the loss by μ. If all rows are cut, it
+    computes -2 mean s_ii + μ mean s_ij², which is this loss at μ = 1. Here every row has length 1.
 
     >>> x = torch.eye(4)
     >>> Spectral()(x, x).item()

@@ -1,7 +1,7 @@
-"""Python files of the user's own, named as ``mine.py:name``: executed once, a mistake in one is one sentence.
+"""The user's own Python files, named as ``mine.py:name``. Each is executed once, and an error in it is one sentence.
 
-Only a name that is asked for executes its file. ``map_names``, ``names_in`` and ``fingerprints`` read names and bytes
-and execute nothing, so they are safe on a recipe that somebody else wrote.
+A file is executed only when one of its names is asked for. ``map_names``, ``names_in`` and ``fingerprints`` read names
+and bytes and execute nothing, so they are safe on a recipe that somebody else wrote.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ def map_names(given: Any, change: Callable[[str], str]) -> Any:
 
 def names_in(given: Any) -> list[str]:
     """The names with a file in an objective as a recipe has it."""
-    found: list[str] = []
+    names: list[str] = []
 
     def note(name: str) -> str:
         if split(name):
-            found.append(name)
+            names.append(name)
         return name
 
     map_names(given, note)
-    return found
+    return names
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of a file's content; of what was executed, if it was loaded here."""
+    """SHA-256 of a file's content, or of the content that was executed if the file was loaded here."""
     return _CONTENT.get(path.resolve()) or hashlib.sha256(_read(path)).hexdigest()
 
 
@@ -77,7 +77,7 @@ def fingerprints(given: Any) -> dict[str, str]:
 
 
 def load(path: Path, module: str = "") -> ModuleType:
-    """The module that a file makes. It is executed once in a process, as ``import`` would: a file that was imported
+    """The module that a file makes. A process executes the file once, as ``import`` would: a file that was imported
     under its own name is not executed again. What it prints goes to standard error. ``module``: the name it has in
     another process, from which this one receives objects."""
     whole = expand(path).resolve()
@@ -141,7 +141,7 @@ def _execute(source: bytes, path: Path, given: Path, name: str) -> ModuleType:
 
 
 def _module_name(path: Path) -> str:
-    """The file's own, as ``import`` would have it; with a number if another module has that name."""
+    """The file's own name, as ``import`` would use it, with a number if another module has that name."""
     if path.stem.isidentifier() and path.stem not in sys.modules:
         other = find_spec(path.stem)
         if other is None or (other.origin and Path(other.origin).resolve() == path):

@@ -21,8 +21,8 @@ def hinge(alignment: Tensor, energy: Tensor, exists: Tensor) -> Statistics:
 class HardestObjective(PairwiseObjective):
     """An objective of the positive and of the largest negative similarity: define ``from_hardest``.
 
-    The engine then takes the argmax itself, and needs one matrix product instead of three. A descendant that defines
-    ``per_anchor`` or ``block`` is streamed by that, like any other objective.
+    The engine then takes the argmax itself, and needs one matrix product instead of three. A subclass that defines
+    ``per_anchor`` or ``block`` is streamed through that method, like any other objective.
     """
 
     @property

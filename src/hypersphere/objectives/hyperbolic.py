@@ -56,7 +56,7 @@ class BallInfoNCE(PairwiseObjective):
         return signs
 
     def scaled(self, vectors: Tensor) -> Tensor:
-        """Back onto the hyperboloid."""
+        """Sums of points, scaled back onto the hyperboloid."""
         return vectors * (-(vectors**2 * self.metric(vectors)).sum(dim=1, keepdim=True)).rsqrt()
 
     def distance(self, product: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class BallInfoNCE(PairwiseObjective):
 
 
 def _share_temperature(objective: Hyperbolic, _: Any = None) -> None:
-    """One temperature for sphere and ball, also after another tensor was put in its place."""
+    """Gives sphere and ball the one temperature, also after another tensor replaced it."""
     objective.sphere.log_temperature = objective.ball.log_temperature = objective.log_temperature
 
 
@@ -110,11 +110,11 @@ class Hyperbolic(Objective):
             self.register_load_state_dict_post_hook(_share_temperature)  # type: ignore[no-untyped-call]
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """With the one temperature under its own name only."""
-        found = super().state_dict(*args, **kwargs)
+        """The state, with the one temperature under its own name only."""
+        state = super().state_dict(*args, **kwargs)
         for inner in ("sphere", "ball"):
-            found.pop(f"{kwargs.get('prefix', '')}{inner}.log_temperature", None)
-        return found
+            state.pop(f"{kwargs.get('prefix', '')}{inner}.log_temperature", None)
+        return state
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         if self.learnable and f"{prefix}log_temperature" in state_dict:
@@ -132,8 +132,8 @@ class Hyperbolic(Objective):
     def evaluate(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
     ) -> Statistics:
-        found = self.sphere.evaluate(z1, z2, labels, negatives, terms)
-        ball = self.weight * self.ball.evaluate(z1, z2, labels, negatives, terms=False)["loss"].to(found["loss"])
+        of_sphere = self.sphere.evaluate(z1, z2, labels, negatives, terms)
+        ball = self.weight * self.ball.evaluate(z1, z2, labels, negatives, terms=False)["loss"].to(of_sphere["loss"])
         if not terms:
-            return {"loss": found["loss"] + ball}
-        return {"loss": found["loss"] + ball, "sphere": found["loss"], "ball": ball}
+            return {"loss": of_sphere["loss"] + ball}
+        return {"loss": of_sphere["loss"] + ball, "sphere": of_sphere["loss"], "ball": ball}

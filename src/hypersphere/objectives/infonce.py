@@ -43,8 +43,8 @@ class InfoNCE(SoftmaxObjective):
 
     L_i = -log( e^{s_ii/τ} / Σ_j e^{s_ij/τ} ), mean over anchors; ``symmetric`` averages rows and columns.
     extra_negatives: the anchors that the ``negatives=`` of a call are contrasted with, if symmetric. "first": the rows
-    of z1 alone, whose kind of keys they are, as sentence-transformers (MultipleNegativesRankingLoss with directions
-    query_to_doc and doc_to_query) treats hard negatives; "both": the rows of z2 too.
+    of z1 alone, for which they are keys as z2 is; sentence-transformers (MultipleNegativesRankingLoss with directions
+    query_to_doc and doc_to_query) treats hard negatives so. "both": the rows of z2 too.
 
     Source: SimCSE (Gao et al. 2021); L_cl in Nie et al. 2023; L^info in Li et al. 2024; symmetric: CLIP.
     Use it when in doubt: it is the reference all others are compared with. It needs many negatives and its gradient

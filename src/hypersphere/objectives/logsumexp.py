@@ -12,7 +12,7 @@ from hypersphere.objectives.base import PairwiseObjective, like_negatives
 
 
 def energy_of(logsumexp: Tensor, num_negatives: Tensor) -> Tensor:
-    """The logarithm of a sum over the anchor's negatives as an energy: 0 where it has none."""
+    """The logarithm of a sum over the anchor's negatives as an energy: 0 for an anchor without negatives."""
     return torch.where(num_negatives > 0, logsumexp, 0)
 
 
@@ -27,14 +27,14 @@ class LogSumObjective(PairwiseObjective):
     """An objective of the positive and of log Σ exp(scale · s): define ``from_logsumexp``.
 
     The engine then needs one pass over the similarities, and computes each pair once where two rows see each other.
-    A descendant that defines ``per_anchor`` or ``block`` is streamed by that, like any other objective.
+    A subclass that defines ``per_anchor`` or ``block`` is streamed through that method, like any other objective.
     """
 
     temperature: float
 
     @property
     def scale(self) -> Tensor | float | None:
-        """What similarities are multiplied with; None: these settings need more than the sums, see ``fallback``."""
+        """The factor of the similarities; None: these settings need more than the sums, see ``fallback``."""
         return 1 / self.temperature
 
     def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Tensor | Statistics:

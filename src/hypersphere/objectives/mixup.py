@@ -33,8 +33,8 @@ class MixedNegatives:
 
     def evaluate(self, *batch: Any, **how: Any) -> Statistics:
         seen: Any = self
-        found: Statistics = type(self.inner).evaluate(seen, *batch, **how)
-        return found
+        values: Statistics = type(self.inner).evaluate(seen, *batch, **how)
+        return values
 
     @property
     def sees(self) -> str:
@@ -63,8 +63,8 @@ class MixedNegatives:
         return self.inner.block(more)
 
     def partners(self, anchors: Anchors, columns: int, size: int) -> tuple[Tensor, Tensor]:
-        """The two columns (B, 2) that are mixed, and whether (B,) there is any to mix; in a mix with the positive it
-        takes the place of the first. An only negative is mixed with itself."""
+        """The two columns (B, 2) that are mixed, and whether (B,) there is any to mix. In a mix with the positive, the
+        positive replaces the first. An only negative is mixed with itself."""
         # Extra negatives, which stand behind the batch's own columns, are not mixed, nor are further positives.
         usable = anchors.masks[0] if anchors.same_label is None else anchors.masks[0] & ~anchors.same_label[0]
         if size == 1:  # the batch has no other instance
@@ -81,7 +81,7 @@ class MixedNegatives:
         return torch.stack([chosen[:, 0], second], dim=1), values[:, 0] > -torch.inf
 
     def similarity(self, anchors: Anchors, keys: Tensor, partners: Tensor, of_other: bool) -> Tensor:
-        """Of the anchors (of their other views if ``of_other``) with their mixed vectors: (B, 1)."""
+        """Similarities (B, 1) of the anchors, or of their other views if ``of_other``, with their mixed vectors."""
         rows, positive = (anchors.others, anchors.rows) if of_other else (anchors.rows, anchors.others)
         if of_other and self.inner.one_sided:
             rows = rows.detach()
@@ -98,8 +98,8 @@ class Mixup(Objective):
 
     kind "negatives": λ n_1 + (1-λ) n_2 of the anchor's hardest and second hardest negatives, λ = ``mix``;
     kind "positive": λ y_i + (1-λ) n of its positive and the next instance's vector.
-    Where labels make further positives (``supcon``) these are not mixed: the hardest and the next instance are looked
-    for among the others. An only negative is mixed with itself; an anchor without any gets no mixed one.
+    Positives that labels add (``supcon``) are not mixed: the hardest and the next instance are chosen from the
+    others. An only negative is mixed with itself; an anchor without any gets no mixed one.
     ``normalize`` scales the mix to length 1 (in hyperbolic space: back onto the hyperboloid). Mixed vectors carry no
     gradient. A base that reads several similarity matrices sees the same two instances mixed in each of them.
 
@@ -139,7 +139,7 @@ class Mixup(Objective):
         self.base = base
 
     def _learn(self, settings: dict[str, Setting]) -> None:
-        """What is learned is the base's."""
+        """Learns nothing here: all learned parameters belong to the base."""
 
     def follow(self) -> None:
         self.base.gather, self.base.reduction = self.gather, self.reduction
@@ -159,5 +159,5 @@ class Mixup(Objective):
     def evaluate(
         self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
     ) -> Statistics:
-        found: Statistics = self.base.map_pairwise(self.mixed).evaluate(z1, z2, labels, negatives, terms)
-        return found
+        values: Statistics = self.base.map_pairwise(self.mixed).evaluate(z1, z2, labels, negatives, terms)
+        return values

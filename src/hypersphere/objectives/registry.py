@@ -37,7 +37,7 @@ def register(name: str) -> Callable[[Kind], Kind]:
 
 def list_objectives(pattern: str | None = None) -> list[str]:
     """Names of all registered objectives, or of those that fit a pattern: with ``*``, ``?`` or ``[…]`` as in a shell,
-    otherwise a part of the name. No name fits: an empty list.
+    otherwise a part of the name. The list is empty if no name fits.
 
     Names with a slash are listed only for a pattern with one: "released/*" (what the authors' code computes) and
     "printed/*" (misprints, taken literally).
@@ -108,16 +108,16 @@ def _class_in_file(path: Path, name: str) -> type[Objective]:
     if name in registered:
         return _REGISTRY[name]
     module = files.load(path)
-    found: Any = vars(module).get(name)
-    if isinstance(found, type) and issubclass(found, Objective):
-        if "name" not in vars(found):  # it would go by the name of the class it derives from
-            found.name = name
-        return found
-    is_loss = issubclass(found, nn.Module) if isinstance(found, type) else not isinstance(found, nn.Module)
-    if callable(found) and is_loss:
-        return objective_of(found, name)
-    if found is not None:
-        kind = f"a {type(found).__name__}" if not isinstance(found, type) else "a class of something else"
+    member: Any = vars(module).get(name)
+    if isinstance(member, type) and issubclass(member, Objective):
+        if "name" not in vars(member):  # it would go by the name of the class it derives from
+            member.name = name
+        return member
+    is_loss = issubclass(member, nn.Module) if isinstance(member, type) else not isinstance(member, nn.Module)
+    if callable(member) and is_loss:
+        return objective_of(member, name)
+    if member is not None:
+        kind = f"a {type(member).__name__}" if not isinstance(member, type) else "a class of something else"
         raise ValueError(f"in {path} {name!r} is {kind}, not an objective or a function of two views")
     there = [*registered, *(key for key, value in vars(module).items() if _defined(value, module.__name__))]
     has = f"it has {', '.join(dict.fromkeys(there))}" if there else "it defines none"

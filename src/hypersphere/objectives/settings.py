@@ -21,7 +21,7 @@ LOG_SCALE = 10.0  # a range whose ends differ by at least this factor is searche
 
 
 class Range(NamedTuple):
-    """Where a comparison looks for a setting."""
+    """The range in which a comparison searches for a setting."""
 
     low: float
     high: float
@@ -86,7 +86,7 @@ class Setting:
                 raise
 
     def clean(self, value: Any, what: str) -> Any:
-        """The value as it will be kept, or one sentence that says what is allowed."""
+        """The value as it will be kept; raises with what is allowed if the value is not."""
         return value
 
     def allowed(self) -> str:
@@ -143,7 +143,7 @@ class Number(Setting):
         instance.register_parameter(self.parameter, nn.Parameter(start))
 
     def _begin_at(self, instance: Any, value: float) -> None:
-        """Keeps what a learned number was set to."""
+        """Keeps the value that a learned number was set to."""
         instance.__dict__.setdefault("_starts", {})[self.name] = value
 
     def clean(self, value: Any, what: str) -> Any:
@@ -215,7 +215,7 @@ def number(
     whole: bool = False,
     tune: tuple[float, float] | None = None,
 ) -> Any:
-    """A number, optionally bounded, whole, or allowed to be learned; ``tune``: where a comparison looks for it."""
+    """A number, optionally bounded, whole, or allowed to be learned; ``tune``: where a comparison searches for it."""
     return Number(default, above, at_least, below, at_most, learnable, whole, tune)
 
 

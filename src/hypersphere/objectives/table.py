@@ -21,11 +21,11 @@ def summary(cls: type[Objective]) -> str:
 def parameters(cls: type[Objective]) -> str:
     """The objective's own settings with their defaults."""
     common = Objective.settings()
-    found = []
+    settings = []
     for name, setting in cls.settings().items():
         if name not in common:
-            found.append(name if setting.default is REQUIRED else f"{name}={_short(setting.default)}")
-    return ", ".join(f"`{each}`" for each in found)
+            settings.append(name if setting.default is REQUIRED else f"{name}={_short(setting.default)}")
+    return ", ".join(f"`{each}`" for each in settings)
 
 
 def markdown() -> str:
@@ -48,9 +48,9 @@ def between(text: str, begin: str, end: str, body: str) -> str:
     >>> between("before <b>old<e> after", "<b>", "<e>", "new")
     'before <b>\\nnew\\n<e> after'
     """
-    before, found, rest = text.partition(begin)
+    before, opened, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
-    if not found or not closed:
+    if not opened or not closed:
         raise ValueError(f"the file needs the marks {begin} and {end}")
     return f"{before}{begin}\n{body}\n{end}{after}"
 

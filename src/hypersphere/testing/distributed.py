@@ -113,12 +113,12 @@ def _step(objective: Any, sizes: list[int], ranks: range, dim: int, seed: int, e
 
 def _of_gradient(whole: Result, shares: list[Result], tolerance: float) -> str:
     """What is wrong with the encoder's gradient, which is the same on all processes; "" if nothing is."""
-    expected, found = (torch.cat([gradient.flatten() for gradient in each[1]]) for each in (whole, shares[0]))
-    error = (found - expected).abs().max().item()
+    expected, actual = (torch.cat([gradient.flatten() for gradient in each[1]]) for each in (whole, shares[0]))
+    error = (actual - expected).abs().max().item()
     if error <= tolerance * (1 + expected.abs().max().item()):
         return ""
-    ratio = (found @ expected / (expected @ expected)).item()
-    rest = ((found - ratio * expected).norm() / expected.norm()).item()
+    ratio = (actual @ expected / (expected @ expected)).item()
+    rest = ((actual - ratio * expected).norm() / expected.norm()).item()
     kind = f"it is {ratio:.4g} times the right one" if rest < 1e-6 else "its direction is wrong too"
     return f"on {len(shares)} processes the encoder's gradient differs from that of one process by {error:.2e}, {kind}"
 
@@ -134,17 +134,17 @@ def _of_parameters(whole: Result, shares: list[Result], tolerance: float) -> lis
     ]
 
 
-def _of_value(whole: float, found: list[float], value: str, tolerance: float) -> str:
+def _of_value(whole: float, reported: list[float], value: str, tolerance: float) -> str:
     """The same of the value that the processes report."""
     if value == "any":
         return ""
     near = tolerance * (1 + abs(whole))
-    mean = sum(found) / len(found)
+    mean = sum(reported) / len(reported)
     if value == "mean":
         return (
             "" if abs(mean - whole) <= near else f"the processes' mean value is {mean:.8g}; one process has {whole:.8g}"
         )
-    for rank, each in enumerate(found):
+    for rank, each in enumerate(reported):
         if not abs(each - whole) <= near:
             local = "; their mean is right, so pass value='mean' if that is meant" if abs(mean - whole) <= near else ""
             return f"process {rank} reports the value {each:.8g}; one process has {whole:.8g}{local}"

@@ -31,10 +31,10 @@ def some_labels(size: int) -> Tensor:
 def call(objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor, negatives: Tensor | None) -> Tensor:
     """The loss: labels and negatives go to our own objectives, other callables get the two views."""
     require_callable(objective)
-    found = objective(z1, z2, labels, negatives=negatives) if isinstance(objective, Objective) else objective(z1, z2)
-    if not isinstance(found, Tensor):
-        raise AssertionError(f"the objective returned {type(found).__name__} instead of a tensor")
-    return found
+    value = objective(z1, z2, labels, negatives=negatives) if isinstance(objective, Objective) else objective(z1, z2)
+    if not isinstance(value, Tensor):
+        raise AssertionError(f"the objective returned {type(value).__name__} instead of a tensor")
+    return value
 
 
 def require_callable(objective: object) -> None:
@@ -44,8 +44,8 @@ def require_callable(objective: object) -> None:
 
 def parameters(objective: Any) -> list[nn.Parameter]:
     """Those that are learned."""
-    found = objective.parameters() if isinstance(objective, nn.Module) else []
-    return [parameter for parameter in found if parameter.requires_grad]
+    all_parameters = objective.parameters() if isinstance(objective, nn.Module) else []
+    return [parameter for parameter in all_parameters if parameter.requires_grad]
 
 
 def in_type(objective: Any, dtype: torch.dtype) -> Any:

@@ -38,9 +38,9 @@ def assert_gradient_exact(objective: Any, size: int = 6, dim: int = 4, tolerance
     labels = some_labels(size)
     inputs: list[Tensor] = [z1, z2, *parameters(objective)]
     value = require_one_number(require_gradient(call(objective, z1, z2, labels, None)))
-    found = torch.autograd.grad(value, inputs, allow_unused=True)
+    grads = torch.autograd.grad(value, inputs, allow_unused=True)
     names = ["z1", "z2"] + [f"parameter {i}" for i in range(len(inputs) - 2)]
-    for name, tensor, gradient in zip(names, inputs, found, strict=True):
+    for name, tensor, gradient in zip(names, inputs, grads, strict=True):
         expected = torch.zeros_like(tensor)
         for place in range(tensor.numel()):
             sides = []
@@ -87,8 +87,8 @@ def assert_streams_exactly(
             expected = _value_and_gradients(call(objective, z1, z2, labels, negatives), inputs)
         for block in rows:
             with streaming(block):
-                found = _value_and_gradients(call(objective, z1, z2, labels, negatives), inputs)
-            for name, a, b in zip(["value", "z1", "z2", "further"], found, expected, strict=False):
+                streamed = _value_and_gradients(call(objective, z1, z2, labels, negatives), inputs)
+            for name, a, b in zip(["value", "z1", "z2", "further"], streamed, expected, strict=False):
                 error = (a - b).abs().max().item()
                 if not error <= tolerance * (1 + b.abs().max().item()):
                     raise AssertionError(f"in blocks of {block} rows {name} differs from the dense form by {error:.2e}")

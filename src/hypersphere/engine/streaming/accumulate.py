@@ -65,7 +65,7 @@ def grads_of_value(value: Tensor, leaves: Sequence[Any]) -> list[Tensor | None]:
 def record(statistics: Statistics, block: Statistics, place: slice, size: int) -> None:
     """Writes a block's statistics into those of all ``size`` anchors of this process.
 
-    A copy, because a block's statistics may be views of its similarities.
+    It copies them, because a block's statistics may be views of its similarities.
     """
     for name, value in block.items():
         statistics.setdefault(name, value.new_empty(size))[place] = value.detach()

@@ -87,7 +87,7 @@ class Plan:
 
     @property
     def scale(self) -> logsumexp.Scale | None:
-        """That of the loop over sums of exponentials; None: another loop."""
+        """The scale for the log-sum-exp loop; None: another loop streams the objective."""
         return logsumexp.usable_scale(self.objective) if self.objective.sees == "logsumexp" else None
 
     def accumulator(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> GradAccumulator:
@@ -200,7 +200,7 @@ def _couple(
 def _raw_grads(
     plan: Plan, batch: Batch, accumulator: GradAccumulator, inverse: list[Tensor], views: list[Tensor | None]
 ) -> list[Tensor | None]:
-    """Gradients of this process's raw rows, times the processes, over which DDP takes the mean afterwards."""
+    """Gradients of this process's raw rows, times the number of processes, since DDP averages over them afterwards."""
     grads: list[Tensor | None] = []
     for index, z in enumerate(views):
         rows = None if z is None else accumulator.get(index)
@@ -222,8 +222,8 @@ def _raw_grads(
 def _finish_rows(
     plan: Plan, batch: Batch, accumulator: GradAccumulator, index: int, grad: Tensor, inverse: Tensor
 ) -> None:
-    """Adds what a view's rows gain from the positives, then goes back from unit rows h to raw ones: (I - h hᵀ) ∂L/∂h
-    over the norm. In place, a few rows at a time, while they are in cache."""
+    """Adds the positives' part to the gradient of a view's rows, then carries it from unit rows h to raw ones:
+    (I - h hᵀ) ∂L/∂h over the norm. It works in place, on a few rows at a time, while they are in cache."""
     objective, shard = plan.objective, batch.shard_of(index)
     own = shard.own(batch.rows[index])
     of_positives = [
@@ -310,7 +310,7 @@ def _refuse_double_backward() -> None:
 
 
 class _PerAnchor(torch.autograd.Function):
-    """Vectors, one number per anchor: their weights come in backward, which visits the anchors once more."""
+    """Vectors, one number per anchor. Their weights arrive in backward, which visits the anchors once more."""
 
     @staticmethod
     def forward(
@@ -345,7 +345,7 @@ class _PerAnchor(torch.autograd.Function):
 
 
 def _settings(objective: PairContract) -> list[dict[str, object]]:
-    """The numbers and words an objective, and those inside it, are set to."""
+    """The numbers and words that an objective and those inside it are set to."""
     modules = objective.modules() if isinstance(objective, torch.nn.Module) else [objective]
     simple = (bool, int, float, str, type(None))
     return [{k: v for k, v in vars(each).items() if isinstance(v, simple) and k != "training"} for each in modules]

@@ -1,8 +1,9 @@
 """Loop 3, for any formula: plain autograd on a strip of similarities at a time.
 
-A block of anchors has its similarities computed and is cut into thin strips. Each strip is a small autograd graph of
-its own: similarities as leaves, the objective's ``block``, the gradient with respect to the strip, which overwrites the
-similarities. Two matrix products add the block's gradient to those of the embeddings, and the block is dropped.
+The loop computes the similarities of a block of anchors and cuts the block into thin strips. Each strip is a small
+autograd graph of its own: similarities are its leaves, the objective's ``block`` is its formula, and the gradient with
+respect to the strip overwrites the similarities. Two matrix products add the block's gradient to those of the
+embeddings, and the block is dropped.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
 
 
 class _BlockGrad:
-    """The gradient of a block of similarities, put together strip by strip; None while no strip has one."""
+    """The gradient of a block of similarities, assembled strip by strip; None while no strip has one."""
 
     def __init__(self, matrix: Tensor, in_place: bool) -> None:
         self.matrix, self.in_place = matrix, in_place

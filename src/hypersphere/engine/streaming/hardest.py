@@ -93,7 +93,7 @@ def _hardest(
 
 
 def _moves(objective: PairContract, direction: Direction, read: Read) -> bool:
-    """Whether a matrix carries a gradient: of one-sided objectives, only if its rows are the anchors."""
+    """Whether a matrix carries a gradient; in a one-sided objective, only if its rows are the anchors."""
     return not objective.one_sided or direction.sources(read)[0] == direction.anchor
 
 

@@ -1,12 +1,12 @@
 """Loop 1, for objectives that see only log Σ_j exp(scale · s_ij) of their negatives.
 
-Exponentials e_ij take the place of the similarities, one pass and one sum, and are multiplied with the embeddings as
-they are; the weights of the anchors, w_i = scale · ∂L/∂logsumexp_i / Σ_j e_ij, go to the small side:
+One pass replaces the similarities by their exponentials e_ij and sums them. The exponentials are multiplied with the
+embeddings as they are; the weights of the anchors, w_i = scale · ∂L/∂logsumexp_i / Σ_j e_ij, go to the small side:
 ∂L/∂x_i = w_i Σ_j e_ij y_j and ∂L/∂y_j = Σ_i e_ij (w_i x_i).
 
 Where a matrix is symmetric (of one view with itself, or of two views that are anchors in turn), each pair of rows is
-computed once and serves both of its rows. A first visit adds up the sums of all rows; then all weights are known,
-coupled or not; a second visit carries the gradient to both rows of every pair.
+computed once and serves both of its rows. A first visit computes the sums of all rows. All weights follow from them,
+coupled or not. A second visit carries the gradient to both rows of every pair.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SMALLEST = torch.finfo(torch.float32).tiny
 
 @dataclass(frozen=True)
 class Scale:
-    """What similarities are multiplied with, and its value, read from its device once."""
+    """The factor of the similarities, and its value, read from its device once."""
 
     tensor: Tensor | float
     value: float
@@ -50,7 +50,7 @@ class Scale:
         return isinstance(self.tensor, Tensor) and self.tensor.requires_grad
 
     def grads(self, along_scale: Tensor, parameters: Sequence[torch.nn.Parameter]) -> list[Tensor | None]:
-        """From ∂L/∂scale to the parameters the scale is made of."""
+        """The gradients of the parameters that the scale is made of, from ∂L/∂scale."""
         assert isinstance(self.tensor, Tensor)
         upstream = along_scale.reshape(self.tensor.shape).to(self.tensor)
         return grads_of([(self.tensor, upstream)], parameters, retain=True)
@@ -118,8 +118,8 @@ def _scaled_similarities(rows: Tensor, keys: Tensor, scale: Scale, out: Tensor) 
 
 
 def _sums(direction: Direction, read: Read, block: slice, powers: Tensor, scale: Scale) -> tuple[Tensor, Tensor]:
-    """Fills a block with exp(scale · s), 0 at the anchors' own instances, and adds up its rows: (B, M) -> (B,); and the
-    similarity with the own instance (B,) that stood there."""
+    """Fills a block with exp(scale · s), 0 at the anchors' own instances. Returns the sums of its rows, (B, M) -> (B,),
+    and the similarities with the own instances (B,), which the zeros replace."""
     row, _ = direction.sources(read)
     for part, place in direction.columns(read):
         _scaled_similarities(direction.batch.rows[row][block], direction.batch.rows[part], scale, powers[:, place])

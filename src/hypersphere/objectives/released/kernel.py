@@ -29,8 +29,8 @@ class ReleasedKCL(KCL):
     source = "code of Koromilas et al. 2024"
 
     def _of_potential(self, positive: Tensor, potential: Tensor) -> Statistics:
-        found = super()._of_potential(positive, potential)
+        terms = super()._of_potential(positive, potential)
         if self.kernel != "log":
-            return found
-        alignment = 2 * found["alignment"]
-        return {"loss": alignment + found["energy"], "alignment": alignment, "energy": found["energy"]}
+            return terms
+        alignment = 2 * terms["alignment"]
+        return {"loss": alignment + terms["energy"], "alignment": alignment, "energy": terms["energy"]}

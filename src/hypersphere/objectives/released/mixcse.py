@@ -19,7 +19,7 @@ class MixCSE(WholeObjective):
 
     Each raw row is mixed with the next one, f(z)_i = λ z_i + (1-λ) z_{i+1} scaled to length 1, λ = ``mix``, without
     gradient. An anchor x_i meets all y_j, the mixes f(y)_j of all instances, and all y_j meet its own mix f(x)_i.
-    Where a mix has 1-λ of the positive its similarity is set to 0 instead of left out, which adds e^0 to a denominator.
+    Where a mix has 1-λ of the positive its similarity is set to 0, not left out, which adds e^0 to a denominator.
     ``symmetric`` averages rows and columns.
 
     Source: the code of MixCSE (Zhang et al. 2022).

@@ -33,6 +33,6 @@ class ReleasedParadigm(WholeObjective, Paradigm):
     def direction(self, x: Tensor, y: Tensor) -> Statistics:
         keys = (y if self.negatives == "cross" else x).detach()
         positive, negatives, mask = (x * y).sum(dim=1), x @ keys.T, other_instances(x)
-        found = self.per_anchor(positive, negatives, mask)
+        statistics = self.per_anchor(positive, negatives, mask)
         open_gates = (self.dissipation(positive.detach(), negatives.detach(), mask) != 0) & (count(mask) > 0)
-        return {name: value / open_gates.sum().clamp_min(1) for name, value in found.items()}
+        return {name: value / open_gates.sum().clamp_min(1) for name, value in statistics.items()}

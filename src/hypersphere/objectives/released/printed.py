@@ -33,8 +33,8 @@ class PrintedTriplet(Triplet):
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Statistics:
         if callable(self.distance):
-            found = masked_max(self.distance(negatives), mask)
-            return hinge(self.distance(positive), self.margin - found, count(mask) > 0)
+            farthest = masked_max(self.distance(negatives), mask)
+            return hinge(self.distance(positive), self.margin - farthest, count(mask) > 0)
         distance = DISTANCES[self.distance][0]
         return hinge(distance(positive), self.margin - distance(masked_min(negatives, mask)), count(mask) > 0)
 
@@ -43,7 +43,7 @@ class PrintedTriplet(Triplet):
 class PrintedModifiedMHE(ModifiedMHE):
     """Modified MHE in which every open anchor counts the energy of the whole batch at +r.
 
-    W_ij times Σ_k d_k instead of d_i, as Eq. 14 says literally. Until +r it is ``mmhe``.
+    W_ij times Σ_k d_k instead of d_i, as Eq. 14 literally reads. Until +r it is ``mmhe``.
 
     Source: Li et al. 2024, Eq. 14 (erratum E8).
     Use it only to see what the misprint does.
@@ -57,12 +57,12 @@ class PrintedModifiedMHE(ModifiedMHE):
     source = "Li et al. 2024, misprint E8"
 
     def combine(self, statistics: Statistics) -> Statistics:
-        found = super().combine(statistics)
+        terms = super().combine(statistics)
         if self.stage != "+r":
-            return found
+            return terms
         gate = statistics["gate"]
         energy = gate.sum() * super().combine({**statistics, "gate": torch.ones_like(gate)})["energy"]
-        return {"loss": found["alignment"] + energy, "alignment": found["alignment"], "energy": energy}
+        return {"loss": terms["alignment"] + energy, "alignment": terms["alignment"], "energy": energy}
 
 
 @register("printed/mbarlow")
@@ -109,8 +109,8 @@ class PrintedModifiedMHS(ModifiedMHS):
         return {**super().push(anchors), "pull": (2 - 2 * farthest).clamp_min(COINCIDENT).rsqrt()}
 
     def combine(self, statistics: Statistics) -> Statistics:
-        found = super().combine(statistics)
+        terms = super().combine(statistics)
         if self.stage != "+r":
-            return found
+            return terms
         alignment = -statistics["gate"] * self.ratio * statistics["pull"].detach() * statistics["positive"]
-        return {"loss": alignment + found["energy"], "alignment": alignment, "energy": found["energy"]}
+        return {"loss": alignment + terms["energy"], "alignment": alignment, "energy": terms["energy"]}
