@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -74,8 +74,20 @@ def train(
         raise typer.Exit(128 + getattr(interrupt, "signal", signal.SIGINT)) from None
     except NotPreparedError as error:
         fail(_ended(error))
-    if leader:
-        _tell(finished, as_json)
+    if not leader:
+        _leave()
+    _tell(finished, as_json)
+
+
+def _leave() -> NoReturn:
+    """Ends a process other than the first one without unloading its libraries.
+
+    A library's thread that is still in native code then aborts the process now and then. The launcher would end the
+    first process with it, which still evaluates and saves.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _list_keys(task: str | None, more: bool, as_json: bool) -> None:

@@ -96,12 +96,11 @@ def notes(rows: list[Result]) -> str:
     inputs = megabytes(rows[0]["input_bytes"])
     lines = [
         "- products: those a straight evaluation needs, as similarities + gradients of anchors + gradients of keys. "
-        "Every N×N matrix read (each view that takes its turn as anchors reads its own) needs 1+1+1; † coupled anchors "
-        "need its similarities twice. The engine does with fewer, and may fall below the limit, where only anchors "
-        "move, where each anchor's gradient has few entries (met), where anchors are coupled by one sum of "
-        "exponentials (align_uniform), and where sums of exponentials are all that is seen of a symmetric matrix, of "
-        "one view with itself or of two that take turns (8 products for the 12 of ntxent, 2 for the 3 of kcl, 4 for "
-        "the 6 of infonce symmetric, where the plain form makes do with 3).",
+        "Every N×N matrix read (each view that is the anchors reads its own) needs 1+1+1; † coupled anchors need its "
+        "similarities twice. The engine needs fewer, and may fall below the limit, in three cases: only anchors move; "
+        "each anchor's gradient has one entry (met); the formula sees a log-sum-exp of a symmetric matrix, of one view "
+        "with itself or of two views that are anchors in turn (8 products for the 12 of ntxent, 2 for the 3 of kcl, 4 "
+        "for the 6 of infonce symmetric, where the plain form needs 3).",
         "- limit: these products alone, in blocks of 512 rows or of whole matrices, whichever is faster.",
         f"- memory: highest resident memory above the inputs ({inputs}), gradients of the inputs included, each in a "
         "fresh process.",
