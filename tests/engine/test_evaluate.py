@@ -149,6 +149,18 @@ def test_torch_func_sees_the_same_second_derivatives(name: str) -> None:
     torch.testing.assert_close(torch.func.hessian(lambda z: objective(z, z2))(z1), expected)
 
 
+@pytest.mark.parametrize("name", [name for name in hs.list_objectives() if name != "cloa"])
+def test_a_batch_of_upstream_gradients_is_a_gradient_each(name: str) -> None:
+    z1, z2 = (z.requires_grad_() for z in views(6, 4))
+    objective = hs.create_objective(name).double()
+    for context in (hs.dense, lambda: hs.streaming(4)):
+        with context():
+            (grad,) = torch.autograd.grad(objective(z1, z2), z1)
+            upstream = torch.tensor([1.0, -2.0], dtype=torch.float64)
+            (several,) = torch.autograd.grad(objective(z1, z2), z1, upstream, is_grads_batched=True)
+        torch.testing.assert_close(several, torch.stack([grad, -2 * grad]))
+
+
 class InPlace(PairwiseObjective):
     """DCL, written carelessly."""
 

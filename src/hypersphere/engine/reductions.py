@@ -74,7 +74,7 @@ def sum_of_products(weight: Tensor, x: Tensor) -> Tensor:
     """Σ_ij weight_ij x_ij, without a matrix of products where nothing is differentiated."""
     if torch.is_grad_enabled() or x.numel() >= 2**31:  # more than a dot product takes on some devices
         return (weight * x).sum()
-    return torch.dot(weight.flatten(), x.flatten())
+    return torch.dot(weight.reshape(-1), x.reshape(-1))
 
 
 # -------------------------------------------------------------------------------------------------------- exponentials
@@ -158,9 +158,19 @@ class _MaskedLogSumExp(torch.autograd.Function):
             along_x = masked_softmax(x, mask, scale) * mask * (upstream * scale).unsqueeze(1)
         else:  # a row where nothing counts has total 0 and powers 0
             weight = (upstream * scale / total.clamp_min(torch.finfo(x.dtype).tiny)).unsqueeze(1)
-            along_x = powers.mul_(weight) if graph_is_freed() else powers * weight
+            along_x = _saved_times(powers, weight)
         along_scale = sum_of_products(along_x, x) / scale if ctx.needs_input_grad[2] else None
         return along_x, None, along_scale
+
+
+def _saved_times(saved: Tensor, weight: Tensor) -> Tensor:
+    """What a backward saved times a weight: in its place where the graph is freed."""
+    if graph_is_freed():
+        try:
+            return saved.mul_(weight)
+        except RuntimeError:  # a batch of upstream gradients (is_grads_batched) does not fit there
+            pass
+    return saved * weight
 
 
 # ------------------------------------------------------------------------------------------------------------ extremes
@@ -285,8 +295,8 @@ class _MaskedSumOf(torch.autograd.Function):
             grads = list(torch.autograd.grad(total, wanted, upstream, create_graph=True))
             return None, grads.pop(0) if needs[1] else None, None, *(grads.pop(0) if n else None for n in needs[3:])
         factor = scale.reshape(()) if isinstance(scale, Tensor) else scale
-        along_x = fill(ctx.curve.derivative(affine if graph_is_freed() else affine.clone()), mask, 0.0)
-        along_x.mul_((upstream * factor).unsqueeze(1))
+        derivative = fill(ctx.curve.derivative(affine if graph_is_freed() else affine.clone()), mask, 0.0)
+        along_x = _saved_times(derivative, (upstream * factor).unsqueeze(1))
         of_scale = (sum_of_products(along_x, x) / factor).reshape(scale.shape) if needs[3] else None
         of_shift = (along_x.sum() / factor).reshape(shift.shape) if needs[4] else None
         return None, along_x, None, of_scale, of_shift
