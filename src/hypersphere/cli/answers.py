@@ -21,8 +21,8 @@ from hypersphere.objectives.files import blame
 from hypersphere.report.files import is_stream
 
 PIPED_WIDTH = 100
-FULL = (errno.ENOSPC, errno.EDQUOT)  # no space left, or none left to this user
-# The root of typer's own errors, wherever this version of it keeps them.
+FULL = (errno.ENOSPC, errno.EDQUOT)  # no space left, or none left for this user
+# The base class of typer's own errors, in whichever module this version keeps it.
 _Error: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _typed: list[str] = []  # the words of the command line
 _debug: list[bool] = []  # not empty: --debug was among them
@@ -31,9 +31,9 @@ _debug: list[bool] = []  # not empty: --debug was among them
 class OneSentence(TyperGroup):
     """A group of commands that answers bad input with one sentence and exit code 2.
 
-    A full disk, or whatever else takes no more output, gets one sentence and exit code 1. So does an error that no
-    command foresaw; if it is of a kind that a bad file or setting causes, or comes from a file of the user's own, the
-    exit code is 2. ``--debug``, anywhere among the words, prints where an error came from.
+    A full disk, or any other output that cannot be written, gives one sentence and exit code 1. So does an error that
+    no command handles. If a bad file or setting can cause an error of that kind, or it comes from the user's own file,
+    the exit code is 2. ``--debug``, anywhere among the words, prints the traceback.
     """
 
     def main(self, args: Sequence[str] | None = None, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
@@ -58,21 +58,21 @@ def _sentence(error: Any) -> str:
 
 
 def _take_debug() -> None:
-    """Takes ``--debug`` from the words of the command line, before the ``--`` that ends options."""
+    """Removes ``--debug`` from the words of the command line, before the ``--`` that ends options."""
     options = _typed[: _typed.index("--")] if "--" in _typed else _typed
     _debug[:] = [True] * ("--debug" in options)
     _typed[:] = [word for word in options if word != "--debug"] + _typed[len(options) :]
 
 
 def _print_anything() -> None:
-    """Names that are not UTF-8, and consoles that are not, get escapes where they have no character."""
+    """Makes output print escapes for characters that a console cannot show and for names that are not UTF-8."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _last_words(error: Exception) -> int:
-    """One sentence for an error that no command answered; the exit code."""
+    """Prints one sentence for an error that no command handled; returns the exit code."""
     if isinstance(error, OSError) and error.errno in FULL:
         typer.echo(f"The output could not be written ({error.strerror}).", err=True)
         _drop_output()
@@ -91,14 +91,14 @@ def _last_words(error: Exception) -> int:
 
 
 def show_trace(error: BaseException | None = None) -> None:
-    """With ``--debug``, where an error came from; without one, that which is being answered, if any."""
+    """With ``--debug``, prints the traceback of an error; by default, of the one being handled, if any."""
     error = error or sys.exc_info()[1]
     if _debug and error is not None:
         typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
 
 
 def _drop_output() -> None:
-    """What was printed and not yet written goes nowhere: leaving would try, and fail, once more."""
+    """Discards output that is printed but cannot be written: at exit Python would try, and fail, once more."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -113,7 +113,7 @@ def fail(sentence: str) -> NoReturn:
 
 
 def _begun(sentence: str) -> str:
-    """With a capital letter, unless it begins with a name: of a setting, of a file there is, or as it was typed.
+    """Capitalises a sentence, unless it begins with a name: of a setting, of an existing file, or a typed one.
 
     >>> _begun("there is no file z.npy."), _begun("z.npy cannot be read."), _begun("max_length is 9.")
     ('There is no file z.npy.', 'z.npy cannot be read.', 'max_length is 9.')
@@ -126,13 +126,13 @@ def _begun(sentence: str) -> str:
 
 
 def _names() -> set[str]:
-    """What was typed and may be a name: words, keys and values around an equals sign, and the folders of them."""
+    """Typed words that may be names: whole words, keys and values around an equals sign, and their folders."""
     paths = [Path(value) for word in _typed for value in (word, *word.partition("=")[::2])]
     return {str(each) for path in paths for each in (path, *path.parents)} - {"."}
 
 
 def need_folder(folder: Path) -> None:
-    """Refuses a folder in which nothing can be written, before any work; one that is not there yet is not made."""
+    """Refuses a folder that cannot be written to, before any work. A missing folder is not created."""
     there = next(each for each in (folder, *folder.parents) if os.path.exists(each))
     try:
         with tempfile.TemporaryFile(dir=there):
@@ -142,7 +142,7 @@ def need_folder(folder: Path) -> None:
 
 
 def need_file(path: Path) -> None:
-    """Refuses a file that cannot be written, before any work; a device or a FIFO takes what it is given."""
+    """Refuses a file that cannot be written, before any work. A device or a FIFO is accepted."""
     if path.is_dir():
         fail(f"{path} is a folder, so nothing can be written there.")
     if os.path.exists(path) and not os.access(path, os.W_OK):
@@ -152,14 +152,14 @@ def need_file(path: Path) -> None:
 
 
 class _Console(Console):
-    """A console on which a user's text commands nothing: control characters in strings are printed as escapes."""
+    """A console that prints control characters in strings as escapes, so that a user's text cannot control it."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         super().print(*(printable(each) if isinstance(each, str) else each for each in objects), **options)
 
 
 def print_table(screen: Console, table: Any) -> None:
-    """Prints a table; into a pipe without the spaces that fill its lines."""
+    """Prints a table; in a pipe, without the spaces that fill its lines."""
     if screen.is_terminal:
         screen.print(table)
         return
@@ -170,7 +170,7 @@ def print_table(screen: Console, table: Any) -> None:
 
 
 def console(stderr: bool = False) -> Console:
-    """As wide as the terminal; into a pipe, a little wider than usual, and without colours."""
+    """A console as wide as the terminal; in a pipe, a little wider than usual and without colours."""
     screen = _Console(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not screen.is_terminal:
         screen.width = max(screen.width, PIPED_WIDTH)

@@ -35,7 +35,7 @@ app = typer.Typer(
 def start(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-    debug: Annotated[  # taken from the words by OneSentence, so that it may stand anywhere
+    debug: Annotated[  # OneSentence removes it from the words, so that it may stand anywhere
         bool, typer.Option("--debug", help="Print where an error came from, beside its sentence.")
     ] = False,
 ) -> None:

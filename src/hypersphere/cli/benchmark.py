@@ -1,4 +1,4 @@
-"""``hypersphere benchmark objectives``: time and memory against the batch size, beside limit, plain form and peers."""
+"""``hypersphere benchmark objectives``: time and memory by batch size, beside the limit, plain PyTorch and peers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hypersphere.studies.benchmark.run import Benchmark, Moment, Plan
 
 SIZES = "64,256,1024,4096,16384,65536"
 OUT = Path("benchmark-objectives")
-MOST = 1e9  # gigabytes or seconds: no limit, in effect
+MOST = 1e9  # gigabytes or seconds: effectively no limit
 
 
 def option(help: str, *names: str, metavar: str | None = None, at_least: int | None = None) -> Any:
@@ -100,7 +100,7 @@ def benchmark_objectives(
 
 
 def _cases(only: list[str] | None, peers: bool, dim: int) -> list[Case]:
-    """Every objective with its defaults, and variants that a peer computes; those of the user's own are tried out."""
+    """Every objective with its defaults, and variants that a peer computes; the user's own are tried out."""
     known = [case for case in cases() if not case.settings or (peers and peers_of(case.label))]
     try:
         wanted = sorted(chosen(only, known), key=lambda case: case.label)
@@ -120,7 +120,7 @@ def _sizes(text: str) -> list[int]:
 
 
 def _check_files(files: dict[str, Path], out: Path) -> None:
-    """Each result needs a place of its own."""
+    """Checks that each result has a path of its own."""
     taken = {(out / name).resolve() for name in ("cells.jsonl", "settings.json", "benchmark.md", "benchmark.png")}
     for kind, path in files.items():
         if path.resolve() in taken:
@@ -144,7 +144,7 @@ def _max_bytes(max_gb: float | None) -> int:
     if max_gb is not None:
         return int(max_gb * 1e9)
     free = free_memory()
-    # Whole gigabytes, so that a rerun a moment later finds the limit it knows.
+    # Whole gigabytes, so that a rerun a moment later gets the same limit.
     return min(8, 8 if free is None else max(int(0.75 * free / 1e9), 1)) * 10**9
 
 

@@ -55,7 +55,7 @@ def compare(
                 metric=metric, output=output,
             )  # fmt: skip
             plan = Plan(study)
-            plan.count()  # makes, and so checks, the recipe of every cell
+            plan.count()  # creates and so checks the recipe of every cell
         except (ValueError, TypeError, OSError) as error:
             fail(_ended(error))
         if check:
@@ -87,7 +87,7 @@ def compare(
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """SIGTERM lets the runs save and stops the study, as Ctrl-C does."""
+    """Makes SIGTERM act like Ctrl-C: the runs save, and the study stops."""
 
     def stop(number: int, frame: Any) -> None:
         raise KeyboardInterrupt("SIGTERM")
@@ -100,7 +100,7 @@ def _terminable() -> Iterator[None]:
 
 
 def _print_plan(plan: Plan, as_json: bool) -> None:
-    """What a study would do: ranges, cells, time."""
+    """Prints the plan of a study: ranges, cells, time."""
     seconds = plan.seconds()
     if as_json:
         cells = [{"id": cell.id, "stage": cell.stage, "objective": cell.objective, "trial": cell.trial,
@@ -142,7 +142,7 @@ def _table(header: list[str], rows: list[list[str]]) -> Any:
 
 @contextmanager
 def _showing(plan: Plan, quiet: bool) -> Iterator[tuple[Any, Any]]:
-    """How a running study is shown: a live table in a terminal, a line for each run elsewhere."""
+    """Shows a running study: a live table in a terminal, a line for each run elsewhere."""
     screen = console(stderr=quiet)
     if not screen.is_terminal:
         yield (lambda words: typer.echo(words, err=quiet)), (lambda progress: None)

@@ -1,4 +1,4 @@
-"""What an objective says of itself: its docstring in parts, its settings, its presets."""
+"""The description of an objective: its docstring in parts, its settings, its presets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypersphere.objectives.registry import objective_class
 from hypersphere.objectives.settings import REQUIRED, Number, Setting
 from hypersphere.objectives.table import summary
 
-FOLDED = 95  # characters: a docstring's line longer than this may go on in the next
+FOLDED = 95  # characters: a docstring line longer than this may continue on the next
 # Settings that take a component by name.
 COMPONENTS: dict[tuple[str, str], Mapping[str, type[Component]]] = {
     ("paradigm", "dissipation"): DISSIPATIONS,
@@ -27,7 +27,7 @@ COMPONENTS: dict[tuple[str, str], Mapping[str, type[Component]]] = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """A setting as it may be written: its default (None and ``required`` if there is none) and what is allowed."""
+    """A setting: its default (None and ``required`` if there is none) and its allowed values."""
 
     name: str
     default: Any
@@ -35,7 +35,7 @@ class Parameter:
     allowed: str
     learnable: bool
     common: bool  # every objective has it
-    tuned: str | None  # where ``hypersphere compare`` looks for it
+    tuned: str | None  # the range that ``hypersphere compare`` searches
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _gradient(name: str) -> str:
 
 
 def sections(doc: str) -> dict[str, str]:
-    """The parts of a docstring: the formula between the first line and "Source:", then what follows each heading.
+    """The parts of a docstring: the formula between the first line and "Source:", then the text after each heading.
 
     >>> sections("Name.\\n\\nL = x.\\n\\nSource: Euler.\\nUse it often,\\nor never.\\n\\n>>> 1")["use"]
     'Use it often, or never.'
@@ -105,7 +105,7 @@ def sections(doc: str) -> dict[str, str]:
 
 
 def _unfolded(lines: Iterable[str]) -> str:
-    """Lines that were folded because the source is only so wide, put together again."""
+    """Rejoins lines that were folded to the width of the source."""
     text = ""
     for line in lines:
         last = text.rpartition("\n")[2]

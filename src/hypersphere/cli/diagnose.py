@@ -99,7 +99,7 @@ def diagnose(
 
 
 def _check(loaded: Loaded, sample: int, seed: int) -> Diagnosis:
-    """With a bar while the rows are read, if somebody watches."""
+    """Diagnoses the rows, with a progress bar on a terminal."""
     columns = TextColumn("reading rows"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     screen = console(stderr=True)
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
@@ -111,7 +111,7 @@ def _check(loaded: Loaded, sample: int, seed: int) -> Diagnosis:
 
 
 def _check_page(page: Path, inputs: list[Path]) -> None:
-    """A page must not take the place of what is read, nor of anything that is no page."""
+    """Refuses a page that would overwrite an input, or whose name is not that of a page."""
     if page.exists() and any(os.path.exists(each) and page.samefile(each) for each in inputs):
         fail(f"--page would write over {page}, which is read here; choose another name.")
     if page.suffix.lower() not in PAGES and not is_stream(page):
@@ -138,7 +138,7 @@ def _write_page(diagnosis: Diagnosis, name: str, page: Path, note: str) -> None:
 
 
 def _print(diagnosis: Diagnosis, name: str, note: str = "") -> None:
-    """The answer, what was found, the rows to look at; then the numbers."""
+    """Prints the answer, the findings and the rows to look at, then the numbers."""
     screen = console()
     two = len(diagnosis.views) > 1
     soft = not screen.is_terminal

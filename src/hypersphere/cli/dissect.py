@@ -85,7 +85,7 @@ def dissect(
 
 
 def _cases(names: list[str], settings: dict[str, list[Any]], swept: str, views: Views) -> list[Case]:
-    """The objectives asked for, once for each value of the swept setting where they have it."""
+    """The named objectives, once for each value of the swept setting if they have it."""
     cases = []
     for name in dict.fromkeys(names):
         mine = swept in objective_class(name).settings()
@@ -97,7 +97,7 @@ def _cases(names: list[str], settings: dict[str, list[Any]], swept: str, views: 
 
 
 def _take_apart(cases: list[Case], views: Views, scope: str) -> tuple[list[Anatomy], str]:
-    """Anatomies in one scope, so that their lengths compare: that of the batch if one of them has no other."""
+    """Anatomies in one scope, so that their lengths compare: the scope is the batch if one objective has no other."""
 
     def of(case: Case, scope: str) -> Anatomy:
         screen.print(f"dissecting {case.objective}", style="dim", soft_wrap=True)
@@ -108,7 +108,7 @@ def _take_apart(cases: list[Case], views: Views, scope: str) -> tuple[list[Anato
             fail(f"{case.objective} cannot be taken apart on this batch: {str(error).splitlines()[0]}.")
 
     screen = console(stderr=True)
-    most = SIZE if len(views.z1) <= SIZE else 64  # of a small batch every anchor, so that all columns speak of the same
+    most = SIZE if len(views.z1) <= SIZE else 64  # all anchors of a small batch, so that all columns share them
     anatomies = [of(case, scope) for case in cases]
     shared = [case.title for case, each in zip(cases, anatomies, strict=True) if each.scope != scope]
     if not shared:
@@ -132,7 +132,7 @@ def _settings(words: list[str]) -> dict[str, list[Any]]:
 
 
 def _parts(value: str) -> list[str]:
-    """Cut at commas that stand in no brackets or quotes.
+    """Splits at commas outside brackets and quotes.
 
     >>> _parts("0.01,0.05"), _parts("{'name': 'margin', 'margin': 0.3}"), _parts("cross,both")
     (['0.01', '0.05'], ["{'name': 'margin', 'margin': 0.3}"], ['cross', 'both'])
@@ -157,7 +157,7 @@ def _value(part: str) -> Any:
 
 
 def _check(names: list[str], settings: dict[str, list[Any]]) -> None:
-    """One sentence for an unknown objective, or for a setting that none of them has."""
+    """Refuses, in one sentence, an unknown objective or a setting that none of the objectives has."""
     if not names:
         fail("name at least one objective; 'hypersphere objectives' lists them.")
     for name in names:
@@ -187,7 +187,7 @@ def _objective(name: str, settings: dict[str, Any], views: Views) -> Objective:
 
 
 def _labels(objective: Objective, views: Views) -> Tensor | None:
-    """The batch's labels, for objectives that look at them; every instance a class of its own if there are none."""
+    """The batch's labels, for objectives that read them; without labels, every instance is a class of its own."""
     if any(getattr(each, "labelled", False) for each in within(objective)):
         return torch.arange(len(views.z1)) if views.labels is None else views.labels
     return views.labels if any(isinstance(each, CLOA) for each in within(objective)) else None

@@ -33,7 +33,7 @@ SWEPT = {
 
 @dataclass(frozen=True)
 class Case:
-    """One objective, what it is called here, and the value of the swept setting if it has it."""
+    """One objective, its title, and its value of the swept setting, if it has that setting."""
 
     name: str
     title: str
@@ -43,12 +43,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Question:
-    """What the answer is of."""
+    """The subject of the answer."""
 
     about: str
     step: float
     negative: str
-    setting: str = ""  # that takes several values, if any does
+    setting: str = ""  # the swept setting, if any
     values: tuple[Any, ...] = ()
     note: str = ""
 
@@ -135,7 +135,7 @@ def as_json(cases: Sequence[Case], anatomies: Sequence[Anatomy], asked: Question
 def draw(
     cases: Sequence[Case], anatomies: Sequence[Anatomy], asked: Question, out: Path, kinds: Sequence[str]
 ) -> list[Path]:
-    """Figures of the batch, and maps over the angles for objectives with a closed form."""
+    """Draws figures of the batch, and maps over the angles for objectives with a closed form."""
     try:
         import matplotlib  # noqa: F401
 
@@ -173,7 +173,7 @@ def draw(
 
 
 def _has_form(objective: Objective) -> bool:
-    """Whether maps over the angles can be drawn; says why not."""
+    """Whether maps over the angles can be drawn; prints the reason if not."""
     try:
         form_settings(objective)
     except ValueError as error:

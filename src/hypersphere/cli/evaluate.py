@@ -18,7 +18,7 @@ from hypersphere.messages import first_line, printable
 from hypersphere.studies.arguments import INTERRUPTED
 
 Show = Callable[[str, float, float], None]
-POOLINGS = ("cls", "mean", "first-last")  # those of encoders.text, which takes seconds to import
+POOLINGS = ("cls", "mean", "first-last")  # as in encoders.text, which takes seconds to import
 
 
 def evaluate(
@@ -104,9 +104,9 @@ def _image_run(model: str) -> Path | None:
 
 
 def _refuse_idle(given: set[str]) -> None:
-    """An option that would change nothing is a misunderstanding, and is refused."""
+    """Refuses an option without effect: it is a misunderstanding."""
     folders = {"--sts", "--transfer"}
-    rules = (  # if this is given, these say nothing
+    rules = (  # if the first is given, the others have no effect
         ("--sentences", given - {"--sentences", *folders, "--tasks"}, "which only writes the sentences of sets"),
         ("--embeddings", given & {"--pooling", "--max-length"}, "which were made elsewhere"),
         ("--no-cache", given & {"--cache"}, "which keeps nothing"),
@@ -114,7 +114,7 @@ def _refuse_idle(given: set[str]) -> None:
     for option, idle, why in rules:
         if option in given and idle:
             fail(f"{', '.join(sorted(idle))} cannot go with {option}, {why}.")
-    needs = (  # these say nothing without one of those
+    needs = (  # the first have no effect without one of the second
         ({"--setting"}, {"--sts"}),
         ({"--fast"}, {"--transfer"}),
         ({"--tasks", "--cache", "--no-cache"}, folders if "--mteb" in given else given),
@@ -164,7 +164,7 @@ def _sentences(options: dict[str, Any], mteb: list[str], as_json: bool) -> str:
 
 @contextmanager
 def _course() -> Iterator[Show]:
-    """A bar with an estimate for everything that takes long, on stderr."""
+    """Shows a bar with a time estimate for every long operation, on stderr."""
     from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     screen = console(stderr=True)

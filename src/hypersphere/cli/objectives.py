@@ -123,7 +123,7 @@ def _print_one(screen: Console, of: Description) -> None:
 
 
 def _print_indented(screen: Console, line: str, hanging: bool) -> None:
-    """Two spaces before a line, four before what it is continued on if it is ``hanging``."""
+    """Prints a line with an indent of two spaces; if it is ``hanging``, its continuation lines have four."""
     for number, part in enumerate(Text(line).wrap(screen, screen.width - 4)):
         part.rstrip()
         screen.print(Text(" " * (4 if number and hanging else 2)) + part if part else "", soft_wrap=True)

@@ -20,7 +20,7 @@ Imports = Annotated[
 
 
 def import_files(paths: Sequence[Path] | None) -> None:
-    """Executes the files, so that what they register goes by its name; refuses one that registers nothing."""
+    """Executes the files, so that their objectives are available by name; refuses a file that registers none."""
     for path in paths or ():
         try:
             names = import_file(path)
@@ -31,7 +31,7 @@ def import_files(paths: Sequence[Path] | None) -> None:
 
 
 def need_objective(name: str) -> None:
-    """Refuses a name that is no objective's, in one sentence with the nearest."""
+    """Refuses an unknown objective, in one sentence with the nearest name."""
     if files.split(name):
         try:
             objective_class(name)
@@ -42,7 +42,7 @@ def need_objective(name: str) -> None:
 
 
 def matching(pattern: str) -> list[str]:
-    """The objectives that fit a pattern or have it in their name; refuses one that none fits."""
+    """The objectives that match a pattern or have it in their name; refuses a pattern without a match."""
     names = list_objectives(pattern)
     if not names:
         fail(f"there is no objective {pattern!r}{_hint(pattern)}")

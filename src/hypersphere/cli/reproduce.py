@@ -23,7 +23,7 @@ from hypersphere.studies.reproduce.contest import WHERE, Scale, contests, ended
 from hypersphere.studies.reproduce.items import Finding, default_scale
 from hypersphere.studies.reproduce.items import reproduce as write_item
 
-_SOURCE = "hypersphere.reproduce"  # items tell here how far they are
+_SOURCE = "hypersphere.reproduce"  # items log their progress here
 
 
 def reproduce(
@@ -73,7 +73,7 @@ def _scale(wanted: str | None) -> Scale:
 
 
 def _print_plan(names: list[str], scale: Scale) -> None:
-    """The contests of some items: runs, time, data."""
+    """Prints the contests of some items: runs, time, data."""
     from hypersphere.studies.compare.cells import Plan
 
     needed = list(dict.fromkeys(each for name in names for each in ITEMS[name].contests))
@@ -90,7 +90,7 @@ def _print_plan(names: list[str], scale: Scale) -> None:
 
 
 def _run_all(names: list[str], out: Path, work: Path, scale: str | None, jobs: int | None) -> None:
-    """One item after the other; what cannot be run is said at the end."""
+    """Runs one item after the other; lists those that cannot run at the end."""
     wanted = _scale(scale)
     needed = dict.fromkeys(each for name in names for each in ITEMS[name].contests)
     ahead = [each for each in needed if not ended(each, wanted, out)]
@@ -147,7 +147,7 @@ def _described(name: str) -> dict[str, Any]:
 
 
 def minutes_of(name: str) -> float:
-    """Of the item at its small scale, training included."""
+    """Minutes of an item at its small scale, training included."""
     item = ITEMS[name]
     return item.minutes + sum(contests()[each].minutes for each in item.contests)
 
@@ -210,7 +210,7 @@ def _run(name: str, out: Path, quick: bool, as_json: bool, scale: str | None, wo
 
 @contextmanager
 def course(screen: Console, name: str) -> Iterator[None]:
-    """Shows how far an item is: on a terminal a bar with the time left (a pulse if nobody knows), elsewhere a line."""
+    """Shows the progress of an item: on a terminal a bar with the time left (a pulse if unknown), elsewhere a line."""
     log = logging.getLogger(_SOURCE)
     if not screen.is_terminal:
         screen.print(f"computing {name}")

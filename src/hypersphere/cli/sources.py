@@ -27,8 +27,8 @@ def load_source(path: Path, second: Path | None = None, arrays: Sequence[str] = 
 
 
 def _of_run(folder: Path) -> str:
-    """Whether a run's embeddings are those of its encoder or of its head, as far as its recipe tells, and what the
-    monitor saw of the other."""
+    """Whether a run's embeddings come from its encoder or its head, according to its recipe, and what the monitor
+    measured of the other. Empty if the recipe cannot be read."""
     try:
         head = read_yaml(folder / "recipe.yaml", dict).get("head") or {}
         kind, kept = head.get("kind", "none"), bool(head.get("keep", False))
@@ -46,7 +46,7 @@ def _of_run(folder: Path) -> str:
 
 
 def _at_the_end(folder: Path) -> str:
-    """The monitor's verdict on a run, which is one on the head's output."""
+    """The monitor's verdict on a run; it applies to the head's output."""
     try:
         from hypersphere.training.journal import read_journal
         from hypersphere.training.verdicts import judge
@@ -74,7 +74,7 @@ def name_rows(loaded: Loaded, text: Path) -> Loaded:
 
 
 def embed_text(model: str, text: Path, views: str, seed: int) -> Loaded:
-    """The lines of a text as a model (a folder, a run, a hub id) embeds them: in eval mode, or twice with dropout."""
+    """Embeds the lines of a text with a model (a folder, a run, a hub id): in eval mode, or twice with dropout."""
     import torch
 
     from hypersphere.encoders.checkpoint import find_folder, open_sentence_model
@@ -103,12 +103,12 @@ def embed_text(model: str, text: Path, views: str, seed: int) -> Loaded:
 
 
 def _as_encoded(encoder: Any, lines: list[str]) -> Any:
-    """What the model gives to whoever asks it: with its own prompt, in eval mode, as many dimensions as it keeps."""
+    """The model's usual embeddings: with its own prompt, in eval mode, with as many dimensions as it keeps."""
     return encoder.encode(lines, convert_to_tensor=True, show_progress_bar=False)
 
 
 def _with_dropout(encoder: Any, lines: list[str]) -> Any:
-    """The same in training mode, which ``encode`` would leave."""
+    """The same in training mode; ``encode`` would switch to eval mode."""
     import torch
 
     from hypersphere.encoders.checkpoint import default_prompt
@@ -120,7 +120,7 @@ def _with_dropout(encoder: Any, lines: list[str]) -> Any:
 
 
 def _conditions(encoder: Any) -> str:
-    """What the model does to texts and vectors beyond its modules, if anything."""
+    """Describes the model's processing of texts and vectors outside its modules, if any."""
     from hypersphere.encoders.checkpoint import default_prompt
 
     prompt = default_prompt(encoder)

@@ -1,4 +1,4 @@
-"""Ctrl-C while libraries are imported: seconds in which some of them swallow it, or fail with another error."""
+"""Ctrl-C during imports: they take seconds, and some libraries swallow the signal or fail with another error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import FrameType
 
 @contextmanager
 def nothing_begun() -> Iterator[None]:
-    """Inside, SIGINT and SIGTERM end the process at once with one sentence; there is nothing to put in order yet."""
+    """Inside, SIGINT and SIGTERM end the process at once with one sentence; there is nothing to clean up yet."""
     before = {}
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):

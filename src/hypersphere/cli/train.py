@@ -82,8 +82,8 @@ def train(
 def _leave() -> NoReturn:
     """Ends a process other than the first one without unloading its libraries.
 
-    A library's thread that is still in native code then aborts the process now and then. The launcher would end the
-    first process with it, which still evaluates and saves.
+    During unloading, a library's thread that is still in native code aborts the process now and then. The launcher
+    would then end the first process too, which still evaluates and saves.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -91,7 +91,7 @@ def _leave() -> NoReturn:
 
 
 def _list_keys(task: str | None, more: bool, as_json: bool) -> None:
-    """The table of keys, all or those that can have an effect in a task."""
+    """Prints the table of keys: all, or those that can have an effect in a task."""
     from rich.table import Table
 
     from hypersphere.names import did_you_mean
@@ -160,7 +160,7 @@ def _echo(sentence: str) -> None:
 
 
 def _aside(sentence: str) -> None:
-    """Where it does not stand between the lines of what a program reads."""
+    """Prints to stderr, so that stdout holds only lines for programs to read."""
     from tqdm.auto import tqdm
 
     tqdm.write(printable(sentence), file=sys.stderr)
@@ -175,7 +175,7 @@ def _need(packages: tuple[str, ...]) -> None:
 
 
 def _calm() -> None:
-    """Warnings and progress of the libraries below us that say nothing to a user."""
+    """Silences warnings and progress bars of libraries that mean nothing to a user."""
     warnings.filterwarnings("ignore", module="torch|transformers|accelerate|kornia")
     logging.getLogger("transformers").setLevel(logging.ERROR)
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)

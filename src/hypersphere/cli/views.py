@@ -1,4 +1,4 @@
-"""Two views to look at: a user's own, from a file, a run or a model, or synthetic ones."""
+"""Two views to examine: the user's own, from a file, a run or a model, or synthetic ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZE, DIM, NOISE, CLASSES = 128, 16, 0.8, 4
 
 @dataclass(frozen=True)
 class Views:
-    """z1, z2 (N, D), labels (N,) or None, and what they are, in words."""
+    """z1, z2 (N, D), labels (N,) or None, and a description in words."""
 
     z1: Tensor
     z2: Tensor
@@ -43,8 +43,8 @@ def synthetic_views(seed: int) -> Views:
 
 
 def find_views(source: str | None, text: Path | None = None, seed: int = 0) -> Views:
-    """Two views from a file or a run, or of a model that embeds the lines of a text twice, with dropout; synthetic ones
-    without a source."""
+    """Two views from a file or a run, or from a model that embeds the lines of a text twice, with dropout. Without a
+    source, the views are synthetic."""
     if source is None:
         if text is not None:
             fail("--text is for a model: name it.")
@@ -64,7 +64,7 @@ def find_views(source: str | None, text: Path | None = None, seed: int = 0) -> V
 
 
 def _checked_views(loaded: Loaded, path: Path, about: str) -> Views:
-    """Finite, of one shape, few enough; with labels if there are any."""
+    """Checks that the views are finite and of one shape; draws a sample if there are too many rows."""
     z1, z2 = (_checked(values, name, path) for name, values in (("z1", loaded.z1), ("z2", loaded.z2)))
     if z1.shape != z2.shape or len(z1) < 2:
         fail(f"z1 and z2 in {path} need one shape and at least two rows, not {tuple(z1.shape)} and {tuple(z2.shape)}.")
@@ -80,7 +80,7 @@ def _checked_views(loaded: Loaded, path: Path, about: str) -> Views:
 
 
 def _array(values: Any) -> Any:
-    """As numpy has it, also floats of a kind that it does not know."""
+    """Converts values to a numpy array, including float types that numpy lacks."""
     return values.double().numpy() if isinstance(values, Tensor) and values.is_floating_point() else np.asarray(values)
 
 
@@ -99,7 +99,7 @@ def _checked(values: Any, name: str, path: Path) -> Tensor:
 
 
 def _labels(array: Any, size: int, path: Path) -> Tensor:
-    """Numbers of classes: whole numbers as they are, words in the order of the alphabet."""
+    """Class numbers: whole numbers stay as they are, words are numbered in alphabetical order."""
     words = array.dtype.kind in "US"
     whole = array.dtype.kind in "biu" or (array.dtype.kind == "f" and np.array_equal(array, np.round(array)))
     if array.shape != (size,) or not (words or whole):
@@ -111,7 +111,7 @@ def _labels(array: Any, size: int, path: Path) -> Tensor:
 
 
 def _read(path: Path) -> Loaded:
-    """Of a file or a run; never unpickles anything."""
+    """Loads the embeddings of a file or a run; never unpickles anything."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path} with embeddings")
     named = path.is_file() and path.suffix in (".npz", ".safetensors")

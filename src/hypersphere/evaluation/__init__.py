@@ -1,4 +1,4 @@
-"""How good is an encoder: sentence similarity and transfer, probes of image encoders."""
+"""Evaluation of encoders: sentence similarity and transfer, probes of image encoders."""
 
 from hypersphere.evaluation.sentences import SentenceEvaluation, evaluate_sentences, list_sentences
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Shares of right answers; ``top5`` is None with five classes or fewer, where it could only be 1."""
+    """Shares of correct answers; ``top5`` is None with five classes or fewer, because it would always be 1."""
 
     top1: float
     top5: float | None

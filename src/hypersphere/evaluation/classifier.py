@@ -1,9 +1,9 @@
 """Logistic regressions trained side by side: all folds and all strengths of regularisation as one batched model.
 
 SentEval trains them one after another: a linear layer, cross-entropy, Adam (or RMSprop) with the strength as weight
-decay, minibatches from shuffled epochs, and after every few epochs a look at the dev accuracy, which decides when to
-stop and which weights to keep. Each starts from the same seed, so fits with equally many rows draw the same batches of
-*places*; they can take their steps together, and each comes out as it would alone, but for rounding.
+decay, and minibatches from shuffled epochs. Every few epochs the dev accuracy decides when to stop and which weights to
+keep. Each fit starts from the same seed, so fits with equally many rows draw the same batches of *indices*. They can
+take their steps together, and each gives the same result as alone, up to rounding.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Protocol:
     folds: int = 10
     optimiser: str = "adam"
     batch_size: int = 64
-    tenacity: int = 5  # looks without a better dev accuracy that are forgiven, over the whole training
-    epoch_size: int = 4  # epochs between two looks
+    tenacity: int = 5  # checks without a better dev accuracy that are allowed, over the whole training
+    epoch_size: int = 4  # epochs between two checks
     max_epoch: int = 200
     strengths: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2)
     seed: int = 1111
@@ -39,7 +39,7 @@ FAST = Protocol(folds=5, optimiser="rmsprop", batch_size=128, tenacity=3, epoch_
 
 @dataclass(frozen=True)
 class Fit:
-    """The rows one classifier is trained on, and those that tell it when to stop."""
+    """The training rows of one classifier, and the dev rows that decide when it stops."""
 
     train: np.ndarray  # (n,) row numbers
     dev: np.ndarray
@@ -47,7 +47,7 @@ class Fit:
 
     @classmethod
     def holding_out(cls, rows: np.ndarray, share: float, seed: int) -> Fit:
-        """A random share of ``rows`` is for stopping, the rest for training."""
+        """Holds out a random share of ``rows`` for stopping; the rest is for training."""
         order = np.random.RandomState(seed).permutation(len(rows))
         held = int(share * len(rows))
         return cls(rows[order[held:]], rows[order[:held]], drawn=len(rows))
@@ -55,13 +55,13 @@ class Fit:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Of F fits at R strengths: the best dev accuracies, and the weights that had them."""
+    """The best dev accuracies of F fits at R strengths, and the weights that reached them."""
 
     accuracy: np.ndarray  # (F, R)
-    weights: Tensor  # (F, R, D + 1, C - 1): of class c less those of class 0, the bias last
+    weights: Tensor  # (F, R, D + 1, C - 1): of class c minus those of class 0, the bias last
 
     def correct(self, fit: int, strength: int, features: Tensor, labels: Tensor) -> Tensor:
-        """Which rows the classifier gets right."""
+        """Whether each row is classified correctly."""
         return self.predict(fit, strength, features) == labels
 
     def predict(self, fit: int, strength: int, features: Tensor) -> Tensor:
@@ -138,9 +138,11 @@ class _Training:
         progress(1.0)
 
     def step(self, batch: Tensor) -> None:
-        """One step of every fit on its own rows (F, B); softmax only sees differences to class 0, so C - 1 columns do.
+        """One step of every fit on its own rows (F, B). Softmax depends only on differences to class 0, so C - 1
+        columns suffice.
 
-        ∂loss/∂w_c = mean over the batch of (p_c − [y = c]) x + strength · w_c; class 0 takes minus the others' pulls.
+        ∂loss/∂w_c = mean over the batch of (p_c − [y = c]) x + strength · w_c; the data term of class 0 is minus the
+        sum of the others'.
         """
         fits, size = batch.shape
         x = self.rows.index_select(0, batch.reshape(-1)).view(fits, size, -1)
@@ -161,12 +163,12 @@ class _Training:
         self.optimiser.step()
 
     def _differences(self, fit: slice | int) -> Tensor:
-        """Weights of classes 1 … C - 1 less those of class 0, classes and strengths side by side."""
+        """Weights of classes 1 … C - 1 minus those of class 0, classes and strengths side by side."""
         apart = self.weight[1:, fit] - self.weight[0, fit]  # (C - 1, …, D + 1, R)
         return apart.movedim(0, -2).flatten(-2)
 
     def look(self) -> None:
-        """Dev accuracy of every fit that is still in the batch: keeps better weights, counts misses, lets go."""
+        """Checks the dev accuracy of each running fit: keeps better weights, counts misses, drops finished fits."""
         for place, number in enumerate(self.running):
             dev = torch.from_numpy(self.fits[number].dev)
             apart = self._differences(place)  # (D + 1, (C - 1) R)
@@ -194,7 +196,7 @@ class _Training:
 
 
 def _initial(rows: Tensor, classes: int, fits: int, strengths: int, seed: int) -> Tensor:
-    """What ``torch.nn.Linear`` starts from at this seed, for each fit and strength the same."""
+    """The initial weights of ``torch.nn.Linear`` at this seed, the same for each fit and strength."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layer = torch.nn.Linear(rows.shape[1] - 1, classes)

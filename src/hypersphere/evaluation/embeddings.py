@@ -1,8 +1,9 @@
-"""Every distinct sentence is embedded once, and what was embedded is kept: in memory, and on disk by model and text.
+"""Embeds every distinct sentence once and caches its embedding: in memory, and on disk by model and text.
 
 On disk a model has a folder named by its fingerprint, in which every finished chunk is one safetensors file: ``keys``
-(hashes of the texts), ``row`` (which embedding each has), ``truncated``, ``embeddings``, and a checksum of them all. A
-chunk appears whole or not at all, so a killed run loses the chunk it was in; one whose checksum is wrong is done again.
+(hashes of the texts), ``row`` (the index of each text's embedding), ``truncated``, ``embeddings``, and a checksum of
+them all. A chunk appears whole or not at all, so a killed run loses only its current chunk. A chunk with a wrong
+checksum is computed again.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from hypersphere.limits import need_memory
 from hypersphere.messages import first_line
 from hypersphere.report import atomic_write
 
-CHUNK_SECONDS = 10.0  # a chunk is about this long
-FIRST_CHUNK = 256  # units; from how long it took follow the sizes of the others
+CHUNK_SECONDS = 10.0  # a chunk takes about this long
+FIRST_CHUNK = 256  # units; the time it takes determines the sizes of the others
 Progress = Callable[[float, float], None]  # done and total, in the model's own units of cost
 
 
@@ -45,7 +46,7 @@ def text_key(text: str) -> bytes:
 
 @dataclass(frozen=True)
 class _Chunk:
-    embeddings: np.ndarray  # (n, D), from a file mapped, not read
+    embeddings: np.ndarray  # (n, D); a file is mapped, not read
 
 
 class Embeddings:
@@ -74,11 +75,11 @@ class Embeddings:
         return embeddings
 
     def truncated(self, texts: Sequence[str]) -> int:
-        """How many of ``texts`` were longer than the model takes."""
+        """How many of ``texts`` were longer than the model's limit."""
         return sum(text_key(text) in self._truncated for text in texts)
 
     def add(self, texts: Sequence[str], row: np.ndarray, truncated: np.ndarray, embeddings: np.ndarray) -> None:
-        """Text i has the embedding ``row[i]``; on disk before this returns."""
+        """Adds a chunk in which text i has the embedding ``row[i]``; it is on disk before this returns."""
         keys = np.frombuffer(b"".join(map(text_key, texts)), dtype=np.uint8).reshape(-1, 16)
         arrays: dict[str, np.ndarray] = {
             "keys": keys,
@@ -147,7 +148,7 @@ def embed(
     cache: Path | None,
     progress: Progress = lambda done, total: None,
 ) -> tuple[Embeddings, About]:
-    """Embeddings of all ``texts``: those the cache has not are encoded, each distinct one once, the longest first."""
+    """Embeddings of all ``texts``. Texts missing from the cache are encoded, each distinct one once, longest first."""
     home = None if cache is None or model.fingerprint is None else cache / "embeddings" / model.fingerprint
     store = Embeddings(home)
     distinct = list(dict.fromkeys(texts))
@@ -178,13 +179,13 @@ def _encode(model: SentenceModel, texts: list[str], store: Embeddings, progress:
 
 
 def _about(model: SentenceModel, home: Path | None) -> About:
-    """What the model says of itself; beside its cache it is written down, so that it need not be opened again."""
+    """The model's description. It is stored beside the model's cache, so that the model need not be opened again."""
     path = None if home is None else home / "about.json"
     if path is not None and path.is_file():
         try:
             return as_record(About, {**read_json(path, dict), "model": model.name}, str(path))
         except (OSError, ValueError):
-            pass  # damaged: asked again
+            pass  # damaged: computed again
     about = model.about()
     if path is not None:
         atomic_write(path, json.dumps(asdict(about), indent=1) + "\n")
@@ -192,8 +193,8 @@ def _about(model: SentenceModel, home: Path | None) -> About:
 
 
 def supplied(path: str | Path) -> tuple[Embeddings, About]:
-    """Embeddings made elsewhere: an array (N, D) in ``.npy``, or named ``embeddings`` in ``.npz`` or ``.safetensors``;
-    beside it, in a file of the same name ending in ``.jsonl``, the N sentences, a JSON string on each line.
+    """Embeddings made elsewhere: an array (N, D) in ``.npy``, or named ``embeddings`` in ``.npz`` or ``.safetensors``.
+    A file beside it, of the same name ending in ``.jsonl``, holds the N sentences, a JSON string on each line.
     """
     place = Path(path)
     listed = place.with_suffix(".jsonl")
@@ -220,8 +221,8 @@ def supplied(path: str | Path) -> tuple[Embeddings, About]:
 
 
 def write_sentences(path: str | Path, texts: Sequence[str]) -> int:
-    """The distinct sentences as JSON lines, for an encoder of one's own; their number. Embeddings may already stand
-    beside a file of other lines, so that one is not overwritten."""
+    """Writes the distinct sentences as JSON lines, for the user's own encoder, and returns their number. A file with
+    other lines is not overwritten, because embeddings may already lie beside it."""
     distinct = list(dict.fromkeys(texts))
     content = "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in distinct)
     if Path(path).is_file() and Path(path).read_bytes() != content.encode():
@@ -260,10 +261,10 @@ def _array(path: Path) -> np.ndarray:
                 return np.asarray(archive["embeddings"])
         if path.suffix == ".safetensors":
             tensor = need("safetensors.torch", "cli", "A .safetensors file").load_file(path)["embeddings"]
-            few = tensor.is_floating_point() and tensor.dtype.itemsize < 4  # there are kinds that numpy has not
+            few = tensor.is_floating_point() and tensor.dtype.itemsize < 4  # numpy lacks some of these types
             return np.asarray(tensor.float() if few else tensor)
     except KeyError:
         raise ValueError(f"{path} has no array named 'embeddings'.") from None
-    except Exception as error:  # each format has errors of its own
+    except Exception as error:  # each format raises its own errors
         raise ValueError(f"{path} cannot be read: {first_line(error)}") from None
     raise ValueError(f"{path} should end in .npy, .npz or .safetensors.")

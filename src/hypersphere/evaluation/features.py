@@ -1,4 +1,4 @@
-"""Features of a frozen encoder: in eval mode, whatever mode it was in, and checked to be so."""
+"""Features of a frozen encoder: computed in eval mode, with a check that the encoder does not change."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 @contextmanager
 def evaluating(encoder: nn.Module) -> Iterator[None]:
-    """Within it the encoder and all its parts are in eval mode; afterwards each part is in its own mode again.
+    """Inside, the encoder and all its modules are in eval mode; afterwards the mode of each module is restored.
 
-    Refuses to leave if a buffer has changed meanwhile: an encoder that learns while it is judged is not frozen.
+    Raises an error on exit if a buffer has changed: an encoder that learns during evaluation is not frozen.
     """
     modes = {module: module.training for module in encoder.modules()}
     buffers = {name: buffer.clone() for name, buffer in encoder.named_buffers()}
@@ -37,17 +37,18 @@ def embed(
 ) -> Tensor:
     """Features (N, dimension) of images (N, C, H, W), batch by batch, in eval mode and without gradients.
 
-    They are computed where the encoder is, or on the ``device`` to which it is then moved, and kept on the processor.
+    They are computed on the encoder's device, or on ``device``, to which the encoder is then moved. The results are
+    kept on the CPU.
 
-    Refuses an encoder whose features depend on what else is in the batch (batch norm without running statistics,
-    a mode of its own): an accuracy measured with it would change with the order of the test set.
+    Refuses an encoder whose features depend on the other rows of the batch (batch norm without running statistics,
+    a mode of its own): its accuracy would change with the order of the test set.
     """
     transform = transform or nn.Identity()
     device = next((each.device for each in encoder.parameters()), "cpu") if device is None else device
     encoder = encoder.to(device)
     with evaluating(encoder), torch.no_grad():
         features = torch.cat([encoder(transform(part.to(device))).float().cpu() for part in images.split(batch)])
-        first = images[: min(len(images), batch, 8)].flip(0)  # alone, and the other way round
+        first = images[: min(len(images), batch, 8)].flip(0)  # in a small batch, and in reverse order
         again = encoder(transform(first.to(device))).float().cpu().flip(0)
     difference = (again - features[: len(again)]).abs().max().item()
     scale = features[: len(again)].abs().max().item()

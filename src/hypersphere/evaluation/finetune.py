@@ -1,4 +1,4 @@
-"""Fine-tuning: the encoder learns on, together with a classifier."""
+"""Fine-tuning: the encoder continues to learn, together with a classifier."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def finetune(
     device: torch.device | str = "cpu",
     progress: bool = False,
 ) -> Accuracy:
-    """Accuracy of a copy of the encoder trained end to end with a classifier on it; the encoder itself stays as it is.
+    """Accuracy of a copy of the encoder trained end to end with a classifier on it; the encoder itself is unchanged.
 
-    ``views`` turns bytes or floats into what the encoder is trained on, ``plain`` into what it is tested on
-    (by default the same). The test is in eval mode.
+    ``views`` turns bytes or floats into the inputs for training, ``plain`` into those for testing (by default the
+    same). The test is in eval mode.
 
     Everything learns, as in the semi-supervised test of Chen et al. 2020 (SimCLR): encoder and, by default, a linear
-    classifier. SGD with momentum .9 and a cosine schedule, 100 epochs in batches of 32 and the rate are ours. What
-    Li & Pimentel-Alarcón 2024 call fine-tuning leaves the encoder as it is: that is ``mlp_probe``.
+    classifier. SGD with momentum .9 and a cosine schedule, 100 epochs in batches of 32 and the rate are our choice.
+    The fine-tuning of Li & Pimentel-Alarcón 2024 leaves the encoder unchanged: that is ``mlp_probe``.
     """
     if len(train_images) != len(train_y) or len(test_images) != len(test_y):
         raise ValueError(

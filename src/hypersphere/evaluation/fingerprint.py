@@ -1,4 +1,4 @@
-"""Fingerprints of models: what is kept on the disk is known by everything that decides what a model computes."""
+"""Fingerprints of models: the key of a cache on disk covers everything that determines a model's output."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from typing import Any
 
 import torch
 
-FORMAT = "5"  # of what the cache keeps and how it is computed: a new one makes all that was kept before unknown
-_OF_A_MODEL = (".json", ".safetensors", ".txt", ".model")  # files that decide what a folder computes
-# Ends of a tokenizer's settings that say where it was read, not what it does.
+FORMAT = "5"  # of the cache's content and its computation: a new format invalidates all earlier entries
+_OF_A_MODEL = (".json", ".safetensors", ".txt", ".model")  # files that determine a model's output
+# Endings of tokenizer settings that hold where it was read, not its behaviour.
 _OF_THE_DISK = ("_file", "name_or_path", "is_local", "files_only")
-_REPLACEABLE = {"encode", "forward", "preprocess", "tokenize"}  # methods that decide what comes out
+_REPLACEABLE = {"encode", "forward", "preprocess", "tokenize"}  # methods that determine the output
 _NOT_READ = ("onnx", "openvino", "checkpoint-")
 
 
 def folder_fingerprint(folder: Path, *settings: object) -> str:
-    """Of the model in ``folder``, opened with these settings."""
+    """The fingerprint of the model in ``folder``, opened with these settings."""
     return _hash([*_versions(), _of_files(folder), *(str(each) for each in settings)])
 
 
 def object_fingerprint(model: Any) -> str | None:
-    """By its content if all of it is known, or by its own word; None if neither can be had."""
+    """The fingerprint of a model's content if all of it can be hashed, or the model's own; None if it has neither."""
     if isinstance(own := getattr(model, "fingerprint", None), str):
         return _hash([*_versions(), own])
     if not isinstance(model, torch.nn.Module) or not _is_published(model):
         return None
     tokenizer = getattr(model, "tokenizer", None)
-    if not hasattr(tokenizer, "backend_tokenizer"):  # how it cuts texts into tokens is then not known
+    if not hasattr(tokenizer, "backend_tokenizer"):  # its tokenization rules cannot be read
         return None
     return _hash(chain(_versions(), _of_tokenizer(tokenizer), _content(model)))
 
 
 def _is_published(model: torch.nn.Module) -> bool:
-    """Made of modules of known libraries only, as they are: their state and configuration say what they compute."""
+    """Whether all modules are unmodified ones of known libraries: state and configuration then determine the output."""
     if type(model).__module__.partition(".")[0] not in ("sentence_transformers", "hypersphere"):
         return False
     known = ("sentence_transformers", "hypersphere", "transformers", "torch")
     return all(
         type(module).__module__.partition(".")[0] in known
-        and not _REPLACEABLE & set(vars(module))  # put in the place of the class's own
+        and not _REPLACEABLE & set(vars(module))  # overrides the class's own method
         and not (module._forward_hooks or module._forward_pre_hooks)
         for module in model.modules()
     )
 
 
 def _content(model: torch.nn.Module) -> Iterator[str | bytes]:
-    """Everything of a module that decides what it computes, a piece at a time."""
+    """Everything that determines a module's output, a piece at a time."""
     yield f"{type(model).__module__}.{type(model).__qualname__}"
     yield repr(model)
     for name in ("max_seq_length", "truncate_dim", "default_prompt_name", "prompts"):
@@ -70,10 +70,10 @@ def _content(model: torch.nn.Module) -> Iterator[str | bytes]:
 
 
 def _of_tokenizer(tokenizer: Any) -> Iterator[str]:
-    """Its rules and words, and what stands beside them: which end is cut or filled, and with what."""
+    """A tokenizer's rules and vocabulary, and its settings: the side of truncation and padding, the special tokens."""
     rules = json.loads(tokenizer.backend_tokenizer.to_str())
     settings = {name: value for name, value in tokenizer.init_kwargs.items() if not name.endswith(_OF_THE_DISK)}
-    for name in ("truncation", "padding"):  # what the last call asked for; every call sets them anew
+    for name in ("truncation", "padding"):  # left from the last call; every call sets them anew
         rules.pop(name, None)
     for name in ("truncation_side", "padding_side", "special_tokens_map", "split_special_tokens",
                  "model_input_names"):  # fmt: skip
@@ -90,7 +90,7 @@ def _hash(parts: Iterable[str | bytes]) -> str:
 
 
 def _of_files(folder: Path) -> str:
-    """Hash of the files that decide what the model in ``folder`` computes, by their names and content."""
+    """Hash of the files that determine the output of the model in ``folder``, by their names and content."""
     digest = hashlib.blake2b(digest_size=16)
     for path in _files(folder):
         digest.update(str(path.relative_to(folder)).encode() + b"\0")

@@ -16,11 +16,11 @@ from hypersphere.evaluation.accuracy import Accuracy, accuracy, check_labelled
 
 # Hidden widths of CLOA's classifiers, for CIFAR-10 and for CIFAR-100 (Li & Pimentel-Alarcón 2024, section 5.1).
 CLOA_WIDTHS = {10: (256, 128, 64), 100: (512, 1024, 1024)}
-IN_DOUBLE = 50_000_000  # numbers up to which features are fitted in float64
+IN_DOUBLE = 50_000_000  # features with at most this many numbers are fitted in float64
 
 
 def standardise(train_z: Tensor, *others: Tensor) -> list[Tensor]:
-    """Every dimension with mean 0 and standard deviation 1 over the training rows; a constant one is only moved."""
+    """Every dimension with mean 0 and standard deviation 1 over the training rows; a constant one is only shifted."""
     mean, std = train_z.mean(dim=0), train_z.std(dim=0, unbiased=False)
     std = torch.where(std > 0, std, 1)
     return [(z - mean) / std for z in (train_z, *others)]
@@ -38,9 +38,9 @@ def linear_probe(
 ) -> Accuracy:
     """Accuracy of multinomial logistic regression on standardised features, fitted by L-BFGS.
 
-    Minimises Σ_i cross entropy(W z_i + b, y_i) + l2/2 ‖W‖². The problem is convex: the answer depends on neither
-    seed nor learning rate, unlike that of a linear layer trained for some epochs. It ends when the gradient is 0 or
-    after ``iterations`` steps, and warns if the gradient of the mean loss is then still above 0.001.
+    Minimises Σ_i cross entropy(W z_i + b, y_i) + l2/2 ‖W‖². The problem is convex: the solution depends on neither
+    seed nor learning rate, unlike that of a linear layer trained for some epochs. The fit ends when the gradient is 0
+    or after ``iterations`` steps, and warns if the gradient of the mean loss is then still above 0.001.
     """
     check_labelled(train_z, train_y, "training features")
     check_labelled(test_z, test_y, "test features")
@@ -99,13 +99,13 @@ def mlp_probe(
     standardised: bool = False,
     classes: int | None = None,
 ) -> Accuracy:
-    """Accuracy of a small network on the features as they are, of CLOA's shape or of the given hidden widths.
+    """Accuracy of a small network on the unscaled features, of CLOA's shape or of the given hidden widths.
 
-    This is what Li & Pimentel-Alarcón 2024 (section 5.1) call fine-tuning: the encoder stays as it is, a classifier
-    learns on its output, by SGD for 100 epochs in batches of 32. Theirs are the widths too (see ``choose_head``);
-    the learning rate, momentum .9, decay and cosine schedule of this stage are not in the paper, and ours.
-    ``standardised``: every feature with mean 0 and standard deviation 1, for features of an unusual scale. It also
-    enlarges what little a collapsed encoder has kept, which the paper's protocol does not.
+    Li & Pimentel-Alarcón 2024 (section 5.1) call this fine-tuning: the encoder is unchanged, and a classifier learns on
+    its output, by SGD for 100 epochs in batches of 32. The widths are theirs too (see ``choose_head``). The paper does
+    not give the learning rate, momentum .9, decay and cosine schedule of this stage; these are our choice.
+    ``standardised``: every feature has mean 0 and standard deviation 1, for features of an unusual scale. It also
+    enlarges the small remaining variation of a collapsed encoder, which the paper's protocol does not.
     """
     check_labelled(train_z, train_y, "training features")
     check_labelled(test_z, test_y, "test features")
@@ -148,7 +148,7 @@ def choose_head(head: str | Sequence[int] | None, dimension: int, classes: int) 
 
 
 def batches(rows: int, size: int, epochs: int) -> Iterator[Tensor]:
-    """Row numbers of every step: each epoch in a new order, in parts as equal as can be (none of a single row)."""
+    """Row numbers of every step: each epoch in a new order, in parts of nearly equal size (none of a single row)."""
     for _ in range(epochs):
         yield from torch.randperm(rows).tensor_split(math.ceil(rows / size))
 

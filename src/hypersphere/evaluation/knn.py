@@ -1,4 +1,4 @@
-"""Weighted nearest neighbours: what is next to what on the sphere, without training anything."""
+"""Weighted nearest neighbours on the sphere: a probe without training."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hypersphere.geometry import unit
 
 
 def nearest(queries: Tensor, keys: Tensor, k: int, rows: int = 1024, columns: int = 16384) -> tuple[Tensor, Tensor]:
-    """Cosines and numbers of the ``k`` keys nearest to every query, nearest first; each (queries, k).
+    """Cosines and indices of the ``k`` keys nearest to every query, nearest first; each (queries, k).
 
-    Exact, and never more than rows × columns similarities at a time: the best so far compete with each new block.
+    The result is exact. At most rows × columns similarities exist at a time: each new block competes with the best so
+    far.
     """
     queries, keys = unit(queries.float()), unit(keys.float())
     cosines, numbers = [], []
@@ -42,7 +43,7 @@ def knn_probe(
 ) -> Accuracy:
     """Accuracy of a vote of the ``k`` nearest training rows, each with the weight e^(cosine / temperature).
 
-    With fewer than k training rows all of them vote. A class without a vote is no answer.
+    With fewer than k training rows all of them vote. A class without a vote is never predicted.
 
     Source: Wu et al. 2018, section 3.4.
 
@@ -68,7 +69,7 @@ def few_labels_probe(
     train_z: Tensor, train_y: Tensor, test_z: Tensor, test_y: Tensor, *, per_class: int, draws: int = 20, seed: int = 0
 ) -> float:
     """Mean accuracy of ``knn_probe`` when only ``per_class`` rows of each class have a label, over several draws of
-    them: harder than with all labels, and about geometry rather than memory.
+    them. It is harder than with all labels, and tests geometry rather than memory.
 
     >>> z = torch.eye(3).repeat(2, 1)
     >>> few_labels_probe(z, torch.tensor([0, 1, 2] * 2), z, torch.tensor([0, 1, 2] * 2), per_class=1)

@@ -1,4 +1,4 @@
-"""What became of CLOA's three lines: whether their classes can be told apart, and whether all lie on one line."""
+"""Scores for CLOA's three lines: whether their classes are separable, and whether all embeddings lie on one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def line_accuracy(known: Tensor, labels: Tensor, z: Tensor, classes: Tensor) -> 
 
 
 def line_geometry(z: Tensor, labels: Tensor) -> dict[str, float]:
-    """Of unit rows (N, D): how far they lie on one line through the origin, and how far the classes share one.
+    """How close unit rows (N, D) are to one line through the origin, and how close the classes are to a common one.
 
     first_share, first_share_centred: the first singular value over the sum of all, of the rows and of the rows minus
         their mean. 1: a line.

@@ -1,4 +1,4 @@
-"""Tasks of mteb, on the model that is evaluated here."""
+"""Tasks of mteb, on the model under evaluation."""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ from hypersphere.diagnostics import alignment, uniformity
 from hypersphere.evaluation.sts import Encode
 from hypersphere.objectives import create_objective
 
-CLOSE = 4.0  # a gold score above it makes a positive pair, of scores from 0 to 5
+CLOSE = 4.0  # a pair is positive if its gold score, from 0 to 5, is above this
 
 
 class Remembered:
-    """An encoder that encodes a list of sentences once, until it is told to ``forget``."""
+    """An encoder that encodes a list of sentences only once, until ``forget`` is called."""
 
     def __init__(self, encode: Encode) -> None:
         self.encode = encode
@@ -34,11 +34,11 @@ class Remembered:
 
 
 def pair_geometry(encode: Encode, pairs: ScoredPairs, batch: int, temperature: float = 0.05) -> dict[str, float]:
-    """Of the pairs with a gold score above 4, alignment (α = 2) and InfoNCE in batches; of all sentences, uniformity
-    (t = 2). NaN where no two pairs are that close.
+    """Alignment (α = 2) and InfoNCE in batches over the pairs with a gold score above 4; uniformity (t = 2) over all
+    sentences. The first two are NaN if fewer than two pairs are that close.
 
-    InfoNCE is the mean over the pairs; the negatives of one are the others' second sentences in its batch, and the
-    order of the pairs is that of the file.
+    InfoNCE is the mean over the pairs. The negatives of a pair are the second sentences of the others in its batch; the
+    pairs are in the order of the file.
     """
     texts = list(dict.fromkeys([*pairs.first, *pairs.second]))
     row = {text: number for number, text in enumerate(texts)}
@@ -57,7 +57,7 @@ def pair_geometry(encode: Encode, pairs: ScoredPairs, batch: int, temperature: f
 
 
 def in_batches(rows: Sequence[int], size: int) -> list[list[int]]:
-    """The rows in their order, ``size`` at a time; a single one left over joins the last batch, for it has no negative.
+    """The rows in order, ``size`` at a time. A single row left over has no negative, so it joins the last batch.
 
     >>> in_batches([5, 6, 7, 8, 9], 2)
     [[5, 6], [7, 8, 9]]

@@ -1,4 +1,4 @@
-"""How much an image encoder has learned: probes of a finished run, with some or all of the labels."""
+"""Probes of the image encoder of a finished run, with some or all of the labels."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _FUNCTIONS: dict[str, Callable[..., Accuracy]] = {
     "knn": knn_probe,
 }
 PROBES = tuple(_FUNCTIONS)
-FORMAT = 3  # of probes.json and how its scores are computed: a new one makes all earlier scores unknown
-REPEATABLE = ("linear", "knn")  # nothing in them is drawn but the labels that are kept
-_OURS = ("seed", "classes", "views", "plain", "device", "progress")  # arguments that evaluate_run itself gives
+FORMAT = 3  # of probes.json and the computation of its scores: a new format invalidates all earlier scores
+REPEATABLE = ("linear", "knn")  # only the choice of labels is random in them
+_OURS = ("seed", "classes", "views", "plain", "device", "progress")  # arguments that evaluate_run itself passes
 
 
 @dataclass(frozen=True)
 class Score:
-    """One probe: with which share of the labels, how many images that is, which draw, and how it did."""
+    """The result of one probe: share of the labels, number of images, draw, and accuracy."""
 
     labels: float
     images: int
@@ -122,8 +122,8 @@ def evaluate_run(
     """Probes the encoder of a run on the images of its recipe.
 
     ``labels`` are the shares of every class whose labels are used, drawn anew for each of the ``seeds``. If the run's
-    objective read labels itself (cloa, supcon), they are the same labels for every seed, lest the probe test with a
-    tenth of them what was trained with another tenth. A probe in which nothing is drawn is done once.
+    objective read labels itself (cloa, supcon), every seed uses those same labels; otherwise the encoder would be
+    trained with one tenth of the labels and probed with another. A probe without random draws runs once.
 
     | probe | learns |
     |---|---|
@@ -163,7 +163,7 @@ def evaluate_run(
     ):
         if (share, seed) in kept.scores:
             continue
-        draw = first if taught else first + seed  # of one draw the smaller shares are part of the larger
+        draw = first if taught else first + seed  # in one draw, larger shares include the smaller ones
         chosen = (label_fraction(train.labels, share, draw) >= 0).nonzero().squeeze(1)
         accuracy = measure(chosen, seed)
         kept.add(Score(share, len(chosen), seed, accuracy.top1, accuracy.top5))
@@ -181,7 +181,7 @@ def evaluate_run(
 
 
 def output_variance(run: Path | str) -> float:
-    """The variance of a run's encoder on the test images, summed over its dimensions, whatever a probe makes of it."""
+    """The variance of a run's encoder on the test images, summed over its dimensions; no probe is involved."""
     recipe = _recipe(Path(run))
     encoder, description = load_image_encoder(Path(run) / "model")
     test = load_images(str(recipe["data"]["source"]), "test", recipe["data"].get("size"))
@@ -204,7 +204,7 @@ def _probe(
     progress: bool,
     options: dict[str, Any],
 ) -> Callable[[Tensor, int], Accuracy]:
-    """From the rows whose labels are used, and a seed, to the accuracy. Features are computed once, when needed."""
+    """A function from the labelled rows and a seed to the accuracy. Features are computed once, when needed."""
     size, normalise = description["size"], description["normalise"]
     plain = create_augmentation("none", size, normalise=normalise).to(device)
     common = {"classes": len(train.classes), **options}
@@ -237,7 +237,7 @@ def _probe(
 
 
 class _Kept:
-    """Scores of one encoder under one probe and setting, in a file that others share."""
+    """Scores of one encoder under one probe and setting, in a file shared with other probes and settings."""
 
     def __init__(self, path: Path, key: dict[str, Any]) -> None:
         self.path, self.key = path, json.loads(json.dumps(key))
@@ -276,7 +276,7 @@ def _check(probe: str, labels: Sequence[float], seeds: int) -> None:
 
 
 def _defaults(probe: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a probe as its function has them; refuses options it has not."""
+    """The settings of a probe, with its function's defaults; refuses unknown options."""
     known = inspect.signature(_FUNCTIONS[probe]).parameters.values()
     defaults = {each.name: each.default for each in known if each.kind is each.KEYWORD_ONLY and each.name not in _OURS}
     for name in options:
@@ -286,7 +286,7 @@ def _defaults(probe: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _recipe(run: Path) -> dict[str, Any]:
-    """The run's recipe, as far as it is needed here."""
+    """The parts of the run's recipe that are needed here."""
     path = run / "recipe.yaml"
     if not path.is_file():
         raise FileNotFoundError(f"{run} is no run: there is no recipe.yaml")
@@ -301,8 +301,8 @@ def _recipe(run: Path) -> dict[str, Any]:
 
 
 def _read_labels(run: Path, recipe: dict[str, Any]) -> bool:
-    """Whether the objective of the run, or one inside it, learned from labels. One that its author wrote is not
-    created for that: the run's folder says so, and what it names is not executed."""
+    """Whether the objective of the run, or one inside it, learned from labels. For a user's own objective the answer is
+    read from the run's folder, so that no file named there is executed."""
     given = recipe.get("objective")
     if not given or recipe["data"].get("labels", 1) == 0:
         return False
@@ -317,7 +317,7 @@ def _read_labels(run: Path, recipe: dict[str, Any]) -> bool:
 
 
 def _fingerprint(run: Path) -> str:
-    """The encoder by its weights and by what they are the weights of."""
+    """A hash of the encoder's weights and architecture."""
     digest = hashlib.sha256()
     for name in ("encoder.safetensors", "encoder.json"):
         digest.update((run / "model" / name).read_bytes())
@@ -325,7 +325,7 @@ def _fingerprint(run: Path) -> str:
 
 
 def _content(*sets: ImageSet) -> str:
-    """The images by all their pixels and labels, which tells one state of a source from another."""
+    """A hash of all pixels and labels, which distinguishes versions of a source."""
     digest = hashlib.sha256()
     for each in sets:
         digest.update(f"{tuple(each.images.shape)} {each.classes}".encode())

@@ -1,8 +1,8 @@
-"""What is evaluated: a folder, a hub id, or any object with ``encode``, under one interface.
+"""The model under evaluation: a folder, a hub id, or any object with ``encode``, under one interface.
 
-A sentence-transformers model is given tokens instead of sentences: sentences that have the same tokens ("Dancing." and
-"dancing ." under a lower-casing model) are one unit of work, and batches hold sequences of nearly the same length. That
-its answers are those of ``model.encode`` is tried on a few sentences first; if they are not, ``model.encode`` is used.
+A sentence-transformers model receives tokens instead of sentences. Sentences that have the same tokens ("Dancing." and
+"dancing ." under a lower-casing model) are one unit of work, and batches hold sequences of nearly the same length. A
+few sentences are first compared with ``model.encode``; if the embeddings differ, ``model.encode`` is used.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from hypersphere.encoders.checkpoint import default_prompt, find_folder, open_se
 from hypersphere.evaluation.features import evaluating
 from hypersphere.evaluation.fingerprint import folder_fingerprint, object_fingerprint
 
-TOKENS_PER_BATCH = {"cpu": 1024}  # what stays in a processor's cache
+TOKENS_PER_BATCH = {"cpu": 1024}  # fits into a processor's cache
 OTHER_DEVICES = 16384
 
 
 @dataclass
 class Work:
-    """Sentences as units to encode: sentence i is unit ``unit[i]``, which costs about ``cost[unit[i]]``."""
+    """Sentences as units to encode: sentence i is unit ``unit[i]``, with an approximate cost of ``cost[unit[i]]``."""
 
     unit: np.ndarray  # (sentences,)
     cost: np.ndarray  # (units,)
@@ -37,18 +37,18 @@ class Work:
 
 @dataclass(frozen=True)
 class About:
-    """How sentences become vectors; it stands beside every number."""
+    """How sentences become vectors; reported with every number."""
 
     model: str
     pooling: str
-    max_length: int | None  # tokens; None: not known, nor is what was truncated
+    max_length: int | None  # tokens; None: unknown, and so is the truncation
     dimension: int | None = None
-    prompt: str | None = None  # put before every sentence
+    prompt: str | None = None  # prepended to every sentence
     truncate_dim: int | None = None  # the leading dimensions that are kept; None: all
 
 
 class SentenceModel:
-    """Opened when it is first needed: if every sentence is in the cache, that is never."""
+    """A model that is opened when first needed: never, if every sentence is in the cache."""
 
     def __init__(self, name: str, fingerprint: str | None, load: Callable[[], Any], pooling: str | None = None) -> None:
         self.name, self.fingerprint, self._load, self._pooling = name, fingerprint, load, pooling
@@ -85,10 +85,10 @@ def open_model(
 ) -> SentenceModel:
     """A folder (a run's too), a hub id, or any object with ``encode(list[str])``.
 
-    ``pooling`` ("cls", "mean", "first-last") and ``max_length`` replace what a folder or hub id says. The cache knows a
-    folder by its content (weights, configuration, tokenizer), and so an object made of sentence-transformers' modules.
-    Of any other object neither code nor attributes can be hashed: it is not cached on disk, unless it has an attribute
-    ``fingerprint`` (a string) that changes with everything it computes.
+    ``pooling`` ("cls", "mean", "first-last") and ``max_length`` override those of a folder or hub id. The cache
+    identifies a folder by its content (weights, configuration, tokenizer), and likewise an object made of
+    sentence-transformers' modules. The code and attributes of any other object cannot be hashed: it is not cached on
+    disk, unless it has an attribute ``fingerprint`` (a string) that changes whenever its output would.
     """
     if isinstance(model, (str, Path)):
         folder = find_folder(model)
@@ -113,14 +113,14 @@ def _load(folder: Path, pooling: str | None, max_length: int | None) -> Any:
 
 
 def _stated(folder: Path, pooling: str | None) -> str | None:
-    """A folder without a pooling of its own gets the mean, which must be said."""
+    """The pooling to report: a folder without a pooling of its own gets the mean, and the report must show it."""
     if pooling is None and not (folder / "modules.json").is_file():
         return "mean (the folder names none)"
     return pooling
 
 
 def _pooling(model: Any) -> str:
-    """As the model's own modules say: ``mean``, ``cls``; what follows them is named too."""
+    """The pooling from the model's own modules, such as ``mean`` or ``cls``, with the names of the modules after it."""
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "_modules"):
         return "the model's own"
     steps = []
@@ -134,7 +134,7 @@ def _pooling(model: Any) -> str:
 
 
 def _plain(model: Any, sentences: list[str]) -> Work:
-    """Any ``encode``: a unit is a sentence, its cost its length in characters."""
+    """Work for any ``encode``: a unit is a sentence, and its cost is its length in characters."""
 
     def encode(units: np.ndarray) -> np.ndarray:
         with _frozen(model):
@@ -146,7 +146,7 @@ def _plain(model: Any, sentences: list[str]) -> Work:
 
 @contextmanager
 def _frozen(model: Any) -> Iterator[None]:
-    """The model, or every module an object holds, in eval mode and without gradients; afterwards as it was."""
+    """Puts the model, or every module an object holds, in eval mode without gradients; afterwards restores the mode."""
     held = [model] if isinstance(model, torch.nn.Module) else getattr(model, "__dict__", {}).values()
     with ExitStack() as stack, torch.inference_mode():
         for module in held:
@@ -156,7 +156,7 @@ def _frozen(model: Any) -> Iterator[None]:
 
 
 def _cut(model: Any, sentences: list[str]) -> np.ndarray:
-    """Which sentences are, after the prompt, longer than the model takes, as far as it has a tokenizer to tell."""
+    """Which sentences, with the prompt, exceed the model's length, if it has a tokenizer that counts tokens."""
     longest = getattr(model, "max_seq_length", None)
     if longest is None or not _counts_tokens(model):
         return np.zeros(len(sentences), dtype=bool)
@@ -166,7 +166,7 @@ def _cut(model: Any, sentences: list[str]) -> np.ndarray:
 
 
 def _counts_tokens(model: Any) -> bool:
-    """Is there a tokenizer of transformers, which can be asked how long a sentence is?"""
+    """Whether the model has a tokenizer of transformers, which can count the tokens of a sentence."""
     return hasattr(getattr(model, "tokenizer", None), "model_input_names")
 
 
@@ -184,7 +184,8 @@ def _rows(embeddings: Any, wanted: int) -> np.ndarray:
 
 
 def _takes_tokens(model: Any) -> bool:
-    """A text model of sentence-transformers without a prompt, whose tokenizer counts and cuts as ours would."""
+    """Whether it is a text model of sentence-transformers without a prompt, whose tokenizer counts and truncates like
+    ours."""
     if not (isinstance(model, torch.nn.Sequential) and hasattr(model, "preprocess") and len(model)):
         return False
     tokenizer: Any = getattr(model, "tokenizer", None)
@@ -217,7 +218,7 @@ def _tokenised(model: Any, sentences: list[str]) -> Work | None:
 
 
 def _batches(units: np.ndarray, cost: np.ndarray, budget: int) -> list[np.ndarray]:
-    """Units in the order given, as many at a time as fit into ``budget`` tokens once padded to the longest."""
+    """Units in the given order, as many at a time as fit into ``budget`` tokens after padding to the longest."""
     batches, start = [], 0
     for end in range(1, len(units) + 1):
         if end == len(units) or (end + 1 - start) * cost[units[start : end + 1]].max() > budget:
@@ -243,14 +244,14 @@ def _forward(model: Any, sequences: list[tuple[int, ...]], names: list[str]) -> 
 
 
 def _agrees(model: Any, sentences: list[str], work: Work) -> bool:
-    """Tokens in, embeddings out: is it what ``model.encode`` gives for a few sentences, short, long and cut?"""
+    """Whether embeddings from tokens equal those of ``model.encode`` for a few sentences: short, long and truncated."""
     order = np.argsort(work.cost[work.unit], kind="stable")
     chosen = np.unique(order[np.linspace(0, len(order) - 1, min(8, len(order))).astype(int)])
     with _frozen(model):
         theirs = _rows(model.encode([sentences[each] for each in chosen]), len(chosen))
     try:
         ours = work.encode(work.unit[chosen])
-    except Exception:  # whatever a module of its own kind does with bare tokens: then its own encode is used
+    except Exception:  # a custom module may fail on bare tokens in any way: then its own encode is used
         return False
     scale = np.abs(theirs).max()
     return ours.shape == theirs.shape and bool(np.abs(ours - theirs).max() <= 1e-4 * scale + 1e-12)

@@ -1,4 +1,4 @@
-"""Sentence evaluation: the seven sets of similarity and the seven of transfer, from one pass over the sentences."""
+"""Sentence evaluation: seven similarity sets and seven transfer sets, from one pass over the sentences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from hypersphere.evaluation.transfer import (
 from hypersphere.messages import first_line
 from hypersphere.report import atomic_write
 
-Progress = Callable[[str, float, float], None]  # what is being done; done and total
+Progress = Callable[[str, float, float], None]  # the current activity; done and total
 _MEANING = {
     "all": "one correlation over all pairs of a task",
     "mean": "mean of the correlations of a task's parts",
@@ -60,21 +60,21 @@ class SentenceEvaluation:
     about: About
     setting: str
     sentences: int  # distinct
-    truncated: int | None  # of them; None: not known
+    truncated: int | None  # of these; None: unknown
     protocol: Protocol
     sts: dict[str, STSScore] = field(default_factory=dict)
     transfer: dict[str, TransferScore] = field(default_factory=dict)
     similarity: str = "cosine"
 
     def average(self, correlation: str = "spearman") -> float:
-        """Mean over the STS tasks that were evaluated, in the chosen setting."""
+        """Mean over the evaluated STS tasks, in the chosen setting."""
         return float(np.mean([getattr(score, correlation)[self.setting] for score in self.sts.values()]))
 
     def transfer_average(self) -> float:
         return float(np.mean([score.accuracy for score in self.transfer.values()]))
 
     def conditions(self) -> str:
-        """How the numbers came about, in a sentence."""
+        """The conditions of the evaluation, in a sentence."""
         length = "" if self.about.max_length is None else f"at most {self.about.max_length} tokens, "
         cut = "truncation not known" if self.truncated is None else f"{self.truncated} truncated"
         prompt = "" if self.about.prompt is None else f"prompt {self.about.prompt!r}; "
@@ -126,7 +126,7 @@ class SentenceEvaluation:
 
 
 def _known_numbers(value: Any) -> Any:
-    """NaN, the correlation of embeddings that do not vary, is no JSON: None."""
+    """Replaces NaN, the correlation of embeddings that do not vary, by None: JSON has no NaN."""
     if isinstance(value, dict):
         return {name: _known_numbers(each) for name, each in value.items()}
     return None if isinstance(value, float) and np.isnan(value) else value
@@ -155,7 +155,7 @@ def evaluate_sentences(
         ``TREC``, ``MRPC``.
     setting: ``all``, ``mean`` or ``wmean``: which correlations the table and the average show; all are computed.
     fast: five folds and RMSprop, to choose among checkpoints; not for published numbers.
-    cache: folder of finished embeddings and scores; ``None`` keeps nothing on disk.
+    cache: directory for cached embeddings and scores; ``None`` keeps nothing on disk.
     """
     known_name(setting, SETTINGS, "setting")
     if (model is None) == (embeddings is None):
@@ -188,11 +188,11 @@ def evaluate_sentences(
 
 @contextmanager
 def _embedding(model: Any) -> Iterator[None]:
-    """A folder whose settings were accepted, but with which nothing can be computed, is refused in a sentence."""
+    """Refuses, in a sentence, a folder whose settings were accepted but whose model fails to embed."""
     try:
         yield
     except (RuntimeError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
-        if not isinstance(model, (str, Path)):  # an error of the user's own object is the user's to see
+        if not isinstance(model, (str, Path)):  # the user must see an error of their own object
             raise
         raise ValueError(f"The model {model} could not embed the sentences: {first_line(error)}") from error
 
@@ -200,7 +200,7 @@ def _embedding(model: Any) -> Iterator[None]:
 def load_tasks(
     sts: str | Path | None, transfer: str | Path | None, tasks: Sequence[str] | None = None
 ) -> tuple[dict[str, list[ScoredPairs]], dict[str, TransferSet]]:
-    """The checked data of the chosen tasks; without a choice, all of the folders that are given."""
+    """The checked data of the chosen tasks; without a choice, of all tasks in the given folders."""
     if sts is None and transfer is None:
         raise ValueError("Give the folder of the STS sets, that of the transfer sets, or both.")
     if tasks is not None and not tasks:
@@ -230,9 +230,9 @@ def sentences_of(similar: dict[str, list[ScoredPairs]], labelled: dict[str, Tran
 def list_sentences(
     path: str | Path, sts: str | Path | None, transfer: str | Path | None, tasks: Sequence[str] | None = None
 ) -> int:
-    """Writes the distinct sentences of the tasks as JSON lines, for ``embeddings`` made elsewhere; their number.
+    """Writes the distinct sentences of the tasks as JSON lines, for ``embeddings`` made elsewhere; returns the count.
 
-    The name ends in ``.jsonl``, as that beside embeddings does: no other file is ever written over.
+    The name must end in ``.jsonl``, like the file beside embeddings, so that no other file is ever overwritten.
     """
     if Path(path).suffix != ".jsonl":
         raise ValueError(f"The sentences are written as JSON lines: give a name that ends in .jsonl, not {path}.")
@@ -264,7 +264,7 @@ def _hundred(correlations: dict[str, dict[str, float]]) -> dict[str, dict[str, f
 def _transfer(
     store: Embeddings, task: TransferSet, protocol: Protocol, cache: Path | None, progress: Progress
 ) -> TransferScore:
-    """A task's score: from the cache if these very features were classified by this protocol before."""
+    """A task's score, from the cache if the same features were classified by the same protocol before."""
     splits = [_features(store, split) for split in task.splits()]
     path = None if cache is None else cache / "transfer" / f"{_mark(task, splits, protocol)}.json"
     if path is not None and path.is_file():

@@ -1,4 +1,4 @@
-"""Semantic textual similarity: does cosine order the pairs as people do?"""
+"""Semantic textual similarity: does the cosine rank the pairs as people do?"""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from hypersphere.data.sts import ScoredPairs
 
 SETTINGS = ("all", "mean", "wmean")
-# Digits of a cosine. Those after it are rounding, which must not order pairs that are equally similar; rows so close
-# that 1 - cos is below about 1e-9 lose some of their order with it.
+# Digits of a cosine. Later digits are rounding error, which must not order pairs that are equally similar. Rows so
+# close that 1 - cos is below about 1e-9 lose some of their order.
 DIGITS = 10
 Encode = Callable[[list[str]], Any]
 
@@ -27,14 +27,14 @@ def pearson(x: Any, y: Any) -> float:
     x, y = _vector(x), _vector(y)
     if len(x) != len(y) or len(x) < 2:
         raise ValueError(f"A correlation needs two or more pairs of numbers, given {len(x)} and {len(y)}.")
-    if not (np.ptp(x) > 0 and np.ptp(y) > 0):  # what the mean leaves of a constant is rounding, not variation
+    if not (np.ptp(x) > 0 and np.ptp(y) > 0):  # a constant minus its mean is rounding error, not variation
         return float("nan")
     x, y = x - x.mean(), y - y.mean()
     return float(np.clip((x / np.linalg.norm(x)) @ (y / np.linalg.norm(y)), -1, 1))
 
 
 def spearman(x: Any, y: Any) -> float:
-    """Spearman's correlation: Pearson's of the ranks, ties sharing their mean rank.
+    """Spearman's correlation: Pearson's correlation of the ranks; ties share their mean rank.
 
     >>> spearman([0.1, 0.2, 0.9], [1, 4, 5])
     1.0
@@ -43,7 +43,7 @@ def spearman(x: Any, y: Any) -> float:
 
 
 def ranks(values: Any) -> np.ndarray:
-    """Ranks from 1, equal values sharing the mean of theirs.
+    """Ranks from 1; equal values share their mean rank.
 
     >>> ranks([3.0, 1.0, 3.0]).tolist()
     [2.5, 1.0, 2.5]
@@ -57,7 +57,7 @@ def ranks(values: Any) -> np.ndarray:
 def cosine(first: Any, second: Any) -> np.ndarray:
     """Cosine of each row of ``first`` with the same row of ``second``; 0 beside a zero vector, as in SentEval.
 
-    Rounded to ten digits: pairs of equal rows all have 1, not one of its neighbours, and so share their rank.
+    Cosines are rounded to ten digits: pairs of equal rows all have exactly 1 and so share their rank.
 
     >>> cosine([[0.1, 0.2], [0.3, 0.7]], [[0.1, 0.2], [0.3, 0.7]]).tolist()
     [1.0, 1.0]

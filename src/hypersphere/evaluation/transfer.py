@@ -1,4 +1,4 @@
-"""Transfer: how well a logistic regression on frozen embeddings does, by SentEval's protocol."""
+"""Transfer: the accuracy of a logistic regression on frozen embeddings, by SentEval's protocol."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hypersphere.evaluation.classifier import SENTEVAL, Fit, Fitted, Progress, Protocol, fit_all
 
-HELD_OUT = 0.05  # of the training rows, to stop the last fit
+HELD_OUT = 0.05  # share of the training rows that stops the last fit
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class TransferScore:
-    """Accuracies in percent; ``strengths`` are the weight decays that were chosen, one for each outer fold."""
+    """Accuracies in percent; ``strengths`` are the chosen weight decays, one for each outer fold."""
 
     accuracy: float
     dev_accuracy: float
@@ -40,14 +40,14 @@ class TransferScore:
 
 
 def pair_features(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """What is classified of a pair (u, v): |u − v| beside u · v, elementwise."""
+    """The features of a pair (u, v): |u − v| beside u · v, elementwise."""
     return np.concatenate([np.abs(first - second), first * second], axis=1)
 
 
 def cross_validate(
     data: Labelled, classes: int, protocol: Protocol = SENTEVAL, progress: Progress = lambda share: None
 ) -> TransferScore:
-    """Nested: every outer fold is tested once; inside the others the strength is chosen by cross-validation again."""
+    """Nested cross-validation: every outer fold is tested once; an inner one on the others chooses the strength."""
     fits: list[Fit] = []
     tests: list[np.ndarray] = []
     outer: list[np.ndarray] = []
@@ -78,7 +78,7 @@ def train_and_test(
     protocol: Protocol = SENTEVAL,
     progress: Progress = lambda share: None,
 ) -> TransferScore:
-    """The strength is chosen by cross-validation on ``train``; a last fit on all of it is tested."""
+    """Chooses the strength by cross-validation on ``train``, then tests a last fit on all of it."""
     fits = [Fit(own, dev) for own, dev in folds(train.folded, protocol)]
     inner = fit_all(train.features, train.labels, classes, fits, protocol, progress=lambda share: progress(0.9 * share))
     means = _percent(inner.accuracy.mean(axis=0))
@@ -96,7 +96,7 @@ def train_dev_test(
     protocol: Protocol = SENTEVAL,
     progress: Progress = lambda share: None,
 ) -> TransferScore:
-    """The strength with the best accuracy on ``dev``, which also stops the training."""
+    """Chooses the strength with the best accuracy on ``dev``, which also stops the training."""
     both = torch.cat([train.features, dev.features]), torch.cat([train.labels, dev.labels])
     rows = np.arange(len(both[1]))
     fit = Fit(rows[: len(train.labels)], rows[len(train.labels) :])

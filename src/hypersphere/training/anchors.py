@@ -1,4 +1,4 @@
-"""What the anchors of a batch have of their pairs and of the objective, and how batches are put together."""
+"""Geometry and anatomy of the anchors of a batch, and how the numbers of several batches are pooled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SOME_ANCHORS = 8  # a loss that is not a function of similarities is evaluated 
 
 
 class Moments(NamedTuple):
-    """How many numbers, their mean, and their mean squared deviation from it."""
+    """Size, mean and variance (mean squared deviation) of a set of numbers."""
 
     size: int
     mean: float
@@ -56,7 +56,7 @@ class Geometry:
         distance = (2 - 2 * chordal(one, other)).clamp_min(0).sqrt()
         return cls(
             positive,
-            2 * torch.atan2((one - other).norm(dim=1), (one + other).norm(dim=1)),  # exact at small angles too
+            2 * torch.atan2((one - other).norm(dim=1), (one + other).norm(dim=1)),  # accurate at small angles too
             Moments.of(negative),
             Moments.of(negative.abs()),
             Moments.of(angle(negative)),
@@ -97,11 +97,11 @@ def _merged(parts: Sequence[Moments]) -> Moments:
 
 @dataclass(frozen=True)
 class Anchors:
-    """What the objective does to the anchors of a batch, one entry each; NaN where it has no meaning."""
+    """What the objective does to the anchors of a batch. Tensors have one entry for each anchor, NaN if undefined."""
 
     features: bool  # the objective compares features
     dissipation: Tensor
-    moving: Tensor  # whether any gradient reaches it
+    moving: Tensor  # whether any gradient reaches the anchor
     hardest_share: Tensor
     ratio: Tensor
     lemma1: Tensor
@@ -110,7 +110,7 @@ class Anchors:
     def of(
         cls, objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor | None, reasons: dict[str, str]
     ) -> Anchors | None:
-        """None, and a reason, if the objective cannot be taken apart."""
+        """Dissects the objective. If that is impossible, returns None and adds a reason to ``reasons``."""
         if isinstance(objective, CLOA):
             objective = objective.base
             reasons["anatomy"] = (
@@ -127,8 +127,8 @@ class Anchors:
 
 
 def of_the_anchors(batches: Sequence[Anchors], reasons: dict[str, str]) -> dict[str, float]:
-    """Dissipation, weight, ratio and Lemma 1 over the anchors of all batches; what has no meaning is left out and a
-    reason given."""
+    """Dissipation, weight, ratio and Lemma 1 over the anchors of all batches. A number that has no meaning is left out;
+    ``reasons`` explains why."""
     if not batches:
         return {}
     dissipation, moving, share, ratio, lemma1 = (

@@ -1,4 +1,4 @@
-"""The card of a trained encoder: recipe, results, what the run made of the model, and whom to cite."""
+"""The card of a trained encoder: recipe, results, comparison with the model as given, and citations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypersphere.training.recipe import Recipe
 
 
 def write_card(folder: Path, recipe: Recipe, results: dict[str, Any]) -> Path:
-    """Writes README.md into the model's folder, in the form model hubs show."""
+    """Writes README.md into the model's folder, in the format of model hubs."""
     text = "\n\n".join(
         [_front(recipe), _what(recipe), _how(recipe), _results(results), _recipe(recipe), _sources(recipe)]
     )
@@ -50,7 +50,7 @@ def outcome(results: dict[str, Any]) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""A name or a line of text in Markdown, as it is and nothing more.
+    r"""Escapes a name or a line of text, so that Markdown shows it literally.
 
     >>> print(escaped("my *data* <script>"))
     my \*data\* \<script\>

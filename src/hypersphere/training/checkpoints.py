@@ -1,4 +1,4 @@
-"""Checkpoints that are known to be whole: each is sealed when its last byte is written, and checked before use."""
+"""Checkpoints with an integrity check: each is sealed when its last byte is written, and verified before use."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FEWEST = 4  # checkpoints of a run
 
 
 def seal(folder: Path) -> None:
-    """Writes down size and hash of every file, last of all; a checkpoint without it was never finished. What is sealed
-    is on the disk."""
+    """Records size and hash of every file, as the last write. A checkpoint without a seal was never finished. Sealed
+    files are on the disk."""
     files = _files(folder)
     record = {str(path.relative_to(folder)): digest(path) for path in files}
     for path in (*files, *{path.parent for path in files}, folder.parent):

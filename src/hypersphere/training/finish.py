@@ -34,7 +34,7 @@ class UnfinishedError(RuntimeError):
 def finish(
     task: Task, scoring: ScoreCallback, given: Scores, folder: Path, seconds: float, echo: Say, draw: bool
 ) -> dict[str, Any]:
-    """The results of a trained task, and everything that its folder keeps; ``given``: scores of the model as given."""
+    """Returns the results of a trained task and fills its folder; ``given``: scores of the model as given."""
     recipe = task.trainer.recipe  # with the encoder's own settings filled in
     best = scoring.restore_best()
     task.trainer.encoder.eval()
@@ -70,10 +70,10 @@ def finish(
 
 @contextmanager
 def _writing(folder: Path, name: str) -> Iterator[None]:
-    """A disk that takes no more costs a sentence, not what was trained."""
+    """Turns a failed write into ``UnfinishedError``: the run can be continued, so a full disk loses no training."""
     try:
         yield
-    except Exception as error:  # a full disk is another kind of error in each of the libraries that save
+    except Exception as error:  # each library that saves raises its own kind of error on a full disk
         words = " ".join(str(error).split())
         raise UnfinishedError(
             f"the run is trained, but {folder / name} could not be written ({words}); {prospect(folder)}"
@@ -91,11 +91,11 @@ def _keep_views(task: Task, path: Path) -> None:
     atomic_write(path, save({"z1": views[0].cpu().contiguous(), "z2": views[1].cpu().contiguous()}))
 
 
-# --- what a recipe asks to be measured of the final model
+# --- measurements of the final model that a recipe requests
 
 
 def measure_after(recipe: Recipe, folder: Path, echo: Say) -> Scores:
-    """Scores of the model in a run's folder that ``evaluation.after`` asks for; accuracies and correlations × 100.
+    """The scores listed in ``evaluation.after``, for the model in a run's folder; accuracies and correlations × 100.
 
     images: ``linear_0.1`` (probe and share of the labels), ``linear_0.1_top5``, and ``variance`` of the encoder's
         output on the test images, summed over its dimensions.
@@ -116,7 +116,7 @@ def _probes(folder: Path, recipe: ImageRecipe, echo: Say) -> Scores:
         name = f"{probe}_{share:g}"
         try:
             best = evaluate_run(folder, probe, [share], seeds=1).scores[0]
-        except ValueError as error:  # a probe that diverges on features of any size costs its score, not the run
+        except ValueError as error:  # a probe that diverges on features of any size loses its score; the run continues
             echo(f"No score {name}: {error}.")
             scores[name] = math.nan
             continue

@@ -1,4 +1,4 @@
-"""The folder of a run: who may write into it, and what it says of the run."""
+"""The folder of a run: which run may write into it, and the records it holds of that run."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ from hypersphere.training.seeding import processes
 RECIPE, ENVIRONMENT, RESULTS, METRICS = "recipe.yaml", "environment.json", "results.json", "metrics.jsonl"
 MODEL, OBJECTIVE, EMBEDDINGS = "model", "objective.safetensors", "embeddings.safetensors"
 CHECKPOINTS, BEST, TENSORBOARD, LOCK = "checkpoints", "best", "tensorboard", ".lock"
-TEXTS_AT_A_TIME = 10_000  # that are hashed
+TEXTS_AT_A_TIME = 10_000  # texts hashed in one batch
 PACKAGES = ("torch", "numpy", "transformers", "sentence-transformers", "accelerate", "datasets", "kornia", "tokenizers")
 
 
 @contextmanager
 def claimed(folder: Path, recipe: Recipe, resume: bool, leader: bool) -> Iterator[bool]:
-    """The folder is this run's as long as the context lasts; gives whether a run in it is continued. Refuses a folder
-    that holds another run, a finished one, one that is being trained, or files of somebody else's; a folder that this
-    made is gone again if nothing was begun."""
-    made = [each for each in (folder, *folder.parents) if not each.exists()]  # the inmost first
+    """Reserves the folder for this run while the context lasts; yields whether a run in it is continued.
+
+    Refuses a folder that holds another run, a finished run, a run in training, or unrelated files. If the context
+    created the folder and no run began, the folder is removed again.
+    """
+    made = [each for each in (folder, *folder.parents) if not each.exists()]  # innermost first
     continued = _check(folder, recipe, resume)
     if not leader:
         yield continued
@@ -56,12 +58,12 @@ def claimed(folder: Path, recipe: Recipe, resume: bool, leader: bool) -> Iterato
             if made and not (folder / RECIPE).exists():
                 shutil.rmtree(folder, ignore_errors=True)
                 for above in made[1:]:
-                    with suppress(OSError):  # somebody else put something there
+                    with suppress(OSError):  # another process has put a file there
                         above.rmdir()
 
 
 def describe(folder: Path, recipe: Recipe, data: DataFingerprint | None = None) -> None:
-    """Writes the resolved recipe, the versions of everything that matters, the seed, and what the data was."""
+    """Writes the resolved recipe, the versions of all relevant packages, the seed, and the fingerprint of the data."""
     versions: dict[str, str | None] = {}
     for package in PACKAGES:
         try:
@@ -85,7 +87,7 @@ def describe(folder: Path, recipe: Recipe, data: DataFingerprint | None = None) 
 
 
 def prospect(folder: Path) -> str:
-    """What became of a run that stopped: which step is saved, and what continuing it will do."""
+    """The state of a run that stopped, in words: which step is saved, and where a resumed run continues."""
     if not (folder / RECIPE).is_file():
         return "nothing was begun"
     step = checkpoints.last_sealed(folder / CHECKPOINTS)
@@ -95,7 +97,7 @@ def prospect(folder: Path) -> str:
 
 
 def check_data(folder: Path, data: DataFingerprint | None) -> None:
-    """Refuses to go on with other data than the run was started with, as far as the folder says what it was."""
+    """Refuses to continue with data other than the run was started with, if the folder has a record of the data."""
     before = read_json(folder / ENVIRONMENT, dict).get("data")
     if before is None or data is None or before == asdict(data):
         return
@@ -109,8 +111,8 @@ def check_data(folder: Path, data: DataFingerprint | None) -> None:
 
 
 def check_recipe(folder: Path, recipe: Recipe) -> None:
-    """Refuses to go on with another recipe than the run was started with. Sizes that the recipe leaves to the run are
-    those the run had; once the data is there they are compared too."""
+    """Refuses to continue with a recipe other than the run was started with. Sizes that the recipe leaves open are
+    taken from the run; once the data is loaded, they are compared too."""
     before, _ = _started(folder, recipe)
     sizes = next(sized(before.objective), {})
     filled = fill_sizes(recipe.objective, sizes.get("num_classes"), sizes.get("dim"))
@@ -118,7 +120,7 @@ def check_recipe(folder: Path, recipe: Recipe) -> None:
 
 
 def _started(folder: Path, recipe: Recipe) -> tuple[Recipe, int]:
-    """The recipe of a run that ``recipe`` is to continue, and on how many processes it was started."""
+    """The recipe of the run that ``recipe`` continues, and the number of processes the run was started on."""
     try:
         tree = read_yaml(folder / RECIPE, dict)
         environment = read_json(folder / ENVIRONMENT, dict)
@@ -135,7 +137,7 @@ def _started(folder: Path, recipe: Recipe) -> tuple[Recipe, int]:
 
 
 def _check(folder: Path, recipe: Recipe, resume: bool) -> bool:
-    """Whether a run is continued. One that was killed before it was described is begun again, with --resume too."""
+    """Whether a run is continued. A run killed before its description was written starts over, even with --resume."""
     if (folder / RESULTS).is_file():
         raise FileExistsError(f"{folder} holds a finished run; it is not overwritten (output=… names another folder)")
     begun = (folder / RECIPE).is_file()
@@ -160,8 +162,8 @@ class ChangedFileError(ValueError):
 
 
 def _same_files(before: list[str], now: list[str], kept: dict[str, str]) -> dict[str, str]:
-    """For each name with a file in the recipe of a run's folder, the one the user gives now, with the same content. So
-    no file is executed because a folder names it, and a file may have moved."""
+    """Maps each name with a file in the recipe of a run's folder to the file the user gives now; their contents must be
+    equal. So no file is executed because a folder names it, and a file may have moved."""
     for place, was in enumerate(before):
         (path, inner), given = split(was) or (Path(), ""), split(now[place]) if place < len(now) else None
         if given is None or given[1] != inner:
@@ -175,7 +177,8 @@ def _same_files(before: list[str], now: list[str], kept: dict[str, str]) -> dict
 
 
 def _only_leftovers(folder: Path, names: set[str]) -> bool:
-    """What a run that failed or was killed before its first step may leave; its lock is the first of it."""
+    """Whether all files may come from a run that failed or was killed before its first step. A run writes its lock
+    first."""
     known = {TENSORBOARD, CHECKPOINTS, LOCK}
     if LOCK in names:
         known |= {ENVIRONMENT, *(path.name for path in unfinished(folder))}
@@ -197,7 +200,8 @@ def _same(before: dict[str, Any], now: dict[str, Any], place: str = "") -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """The system lets go of it when the process ends, however it ends. The file stays empty; a link is not followed."""
+    """The system releases the lock when the process ends, however it ends. The file stays empty; links are not
+    followed."""
     try:
         import fcntl
     except ImportError:  # no such locks on this system
@@ -219,19 +223,19 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-# --- which data a run has, in a few characters
+# --- fingerprints of a run's data
 
 
 @dataclass(frozen=True)
 class DataFingerprint:
-    """How many rows there are, and a hash of all of them in their order."""
+    """The number of rows, and a hash of all rows in their order."""
 
     rows: int
     hash: str
 
 
 def fingerprint_texts(columns: Sequence[Sequence[str]]) -> DataFingerprint:
-    """Of the texts of a corpus, column by column.
+    """The fingerprint of the texts of a corpus, column by column.
 
     >>> fingerprint_texts([["ab", "c"]]) == fingerprint_texts([["a", "bc"]])
     False
@@ -245,7 +249,7 @@ def fingerprint_texts(columns: Sequence[Sequence[str]]) -> DataFingerprint:
 
 
 def fingerprint_images(images: Tensor, labels: Tensor) -> DataFingerprint:
-    """Of images (N, C, H, W) and their labels (N,)."""
+    """The fingerprint of images (N, C, H, W) and their labels (N,)."""
     digest = hashlib.blake2b(str(tuple(images.shape)).encode(), digest_size=16)
     for part in (images, labels):
         digest.update(part.contiguous().numpy().data)

@@ -55,7 +55,7 @@ class Instances(torch.utils.data.Dataset[int]):
 
     def __init__(self, images: Tensor, labels: Tensor, rows: list[int] | None = None) -> None:
         self.images, self.labels = images, labels
-        self.rows = torch.arange(len(images)) if rows is None else torch.tensor(rows)  # as the whole set counts them
+        self.rows = torch.arange(len(images)) if rows is None else torch.tensor(rows)  # indices into the whole set
 
     def __len__(self) -> int:
         return len(self.images)
@@ -127,8 +127,8 @@ class ImageTask(Task):
         save_image_encoder(target, self.encoder, self.description)
 
     def _knn(self, asked: ImageSet) -> Scores:
-        """Weighted nearest-neighbour accuracy × 100 among the training images: of images held out while training (they
-        decide which weights are best), of the test images once, at the end."""
+        """Weighted nearest-neighbour accuracy × 100 among the training images. During training, held-out images are
+        classified (they decide which weights are best); at the end, the test images, once."""
         known = self._known
         with evaluating(self.encoder):
             labelled = (self._features(known.images), known.labels, self._features(asked.images), asked.labels)
@@ -151,7 +151,7 @@ def _check_labels(recipe: ImageRecipe, data: ImageSet) -> None:
 
 
 def _data_in_words(recipe: ImageRecipe, data: ImageSet, labels: Tensor) -> str:
-    """What is trained on, and why there is no accuracy if there is none."""
+    """Describes the training data; explains why there is no accuracy, if there is none."""
     words = f"Data: {data}"
     if data.labelled:
         words += f"; {int((labels >= 0).sum())} of its labels in use where the objective reads labels"
@@ -172,7 +172,7 @@ def _encoder_in_words(chosen: ResNet | SmallCNN | MLP, encoder: nn.Module) -> st
 
 
 def _share_batch_norm(encoder: nn.Module, echo: Say) -> nn.Module:
-    """Batch norm over all processes where there is such a thing; elsewhere a sentence on the difference it makes."""
+    """Synchronises batch norm over all processes where the device supports it; elsewhere prints what differs."""
     normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in encoder.modules())
     if not normed or processes() == 1:
         return encoder
@@ -195,14 +195,14 @@ def _side(recipe: ImageRecipe, images: Tensor) -> int:
 
 
 def dimension_of(encoder: nn.Module) -> int:
-    """The width of what an image encoder gives."""
+    """The width of an image encoder's output."""
     return int(encoder.dimension)  # type: ignore[arg-type]
 
 
 def describe_encoder(
     chosen: ResNet | SmallCNN | MLP, channels: int, side: int, normalise: dict[str, list[float]] | None
 ) -> dict[str, Any]:
-    """What a saved encoder needs to be opened again."""
+    """The settings needed to open a saved encoder again."""
     options = chosen.model_dump(exclude={"name"})
     return {"name": chosen.name, "channels": channels, "size": side, "options": options, "normalise": normalise}
 
@@ -210,7 +210,7 @@ def describe_encoder(
 def create_trainer(
     recipe: Recipe, folder: Path, encoder: nn.Module, data: Instances, num_classes: int, views: ViewsOf, echo: Say
 ) -> ImageTrainer:
-    """Head, objective and Trainer; its recipe has the sizes that the objective takes from the data and the head."""
+    """Creates head, objective and Trainer. Its recipe has the sizes that the objective takes from data and head."""
     head = create_head(recipe, dimension_of(encoder))
     recipe = recipe.fitted(num_classes, head.dimension)
     return ImageTrainer(

@@ -16,11 +16,11 @@ from transformers import TrainerCallback
 from hypersphere.training.seeding import rank
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-ONE_PRESS = 1.0  # seconds within which a signal is the same one: a terminal and a launcher may both deliver it
+ONE_PRESS = 1.0  # seconds within which two signals count as one: a terminal and a launcher may both deliver it
 
 
 class Interrupted(KeyboardInterrupt):
-    """A run that was told to stop; ``signal`` is the number of the signal."""
+    """A signal stopped the run; ``signal`` is its number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -28,13 +28,13 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interruption(TrainerCallback):
-    """While it is open, the first signal lets a step end and be saved, and the second one ends the run at once.
+    """Inside the context, the first signal ends the run after the current step is saved; the second ends it at once.
 
-    Outside the steps (while a run is prepared, evaluated at step 0, or finished) there is nothing to save, and the
-    first signal ends the run at once too; an error that comes of it, such as an import cut off, is the interruption.
+    Outside the steps (while a run is prepared, evaluated at step 0, or finished) there is nothing to save, so the first
+    signal ends the run at once. An error caused by the signal, such as a broken import, counts as the interruption.
     Several processes agree after every step, so that all of them save or none.
-    Signals that are ignored, as those of a job in the background, stay ignored; outside the main thread, where Python
-    allows no handler, nothing changes.
+    Ignored signals, such as those of a background job, stay ignored. Outside the main thread Python allows no handler,
+    so nothing changes there.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Interruption(TrainerCallback):
         raise Interrupted(number)
 
     def _announce(self) -> None:
-        if rank() == 0:  # not print: the signal may have come in the middle of one
+        if rank() == 0:  # not print: the signal may have interrupted a print
             os.write(2, b"\nStopping: this step is finished and saved first; once more ends at once.\n")
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -87,7 +87,7 @@ class Interruption(TrainerCallback):
         self._stepping = False
 
     def _agreed(self, device: torch.device) -> int:
-        """The signal that any process has heard; 0: none."""
+        """The signal that any of the processes received; 0: none."""
         if _processes() == 1:
             return self.heard
         heard = torch.tensor(self.heard, device=device)
@@ -96,7 +96,8 @@ class Interruption(TrainerCallback):
 
 
 def _disconnected(error: Exception) -> bool:
-    """A process that ends at once takes the connection of the others with it: they were interrupted too."""
+    """Whether the error may be a lost connection. A process that ends at once closes the connection of the others, so
+    they were interrupted too."""
     return _processes() > 1 and (type(error) is RuntimeError or isinstance(error, dist.DistError))
 
 

@@ -1,4 +1,4 @@
-"""metrics.jsonl: one measurement a line, appended as the run goes, cut back when it is resumed."""
+"""metrics.jsonl: one measurement per line, appended during the run, truncated when the run is resumed."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from hypersphere.documents import json_safe, parse_json
 
 Record = dict[str, Any]
 DIGITS = 8  # of a number in the file
-LARGEST = 1e308  # stands for infinity, which a verdict on exploding norms must tell from NaN
+LARGEST = 1e308  # replaces infinity, which the verdict on exploding norms must distinguish from NaN
 
 
 class Journal:
     """The lines of a run, in a file and in memory.
 
-    Lines are written with one system call, so a killed run leaves whole lines; a last line that a full disk or a power
-    cut left incomplete is dropped when the file is read.
+    Lines are written with one system call, so a killed run leaves whole lines. A full disk or a power cut can leave an
+    incomplete last line; it is dropped when the file is read.
     """
 
     def __init__(self, path: Path | str | None) -> None:
         self.path = None if path is None else Path(path)
         self.records: list[Record] = []
-        self.problem = ""  # why lines are not written any more, in words
+        self.problem = ""  # why lines are no longer written, in words
 
     def resume(self, step: int) -> None:
-        """Keeps the lines up to a step (those after it will be measured again); at step 0, none."""
+        """Keeps the lines up to a step; later ones will be measured again. At step 0 no line is kept."""
         self.records = []
         if self.path is None or not self.path.exists():
             return
@@ -43,7 +43,7 @@ class Journal:
         os.truncate(self.path, kept)
 
     def append(self, records: Sequence[Record]) -> None:
-        """Adds lines to both; what the disk refuses stays in memory, and ``problem`` says so."""
+        """Adds lines to file and memory. If the file cannot be written, ``problem`` holds the reason."""
         self.records.extend(records)
         if self.path is None or self.problem:
             return
@@ -63,7 +63,7 @@ class Journal:
 def read_journal(path: Path | str) -> list[Record]:
     """The records of a metrics.jsonl, NaN where a number is null; an incomplete last line is dropped.
 
-    A line that is not a record is an error that names it.
+    A line that is not a record raises an error with its number.
     """
     records = [record for record, _ in _lines(Path(path).read_bytes(), name=str(path))]
     if not records:
@@ -72,7 +72,7 @@ def read_journal(path: Path | str) -> list[Record]:
 
 
 def _lines(data: bytes, name: str = "", broken: str = "refuse") -> list[tuple[Record, int]]:
-    """Each record with the offset of the byte after its line; at a broken one, refuse, or stop."""
+    """Each record with the offset of the byte after its line. ``broken``: refuse a broken line, or stop there."""
     records: list[tuple[Record, int]] = []
     end = 0
     for number, line in enumerate(data.splitlines(keepends=True), 1):

@@ -54,7 +54,7 @@ class Key(NamedTuple):
     tasks: tuple[str, ...]
 
     def cells(self) -> list[str]:
-        """For a terminal, where what holds for every run goes without saying."""
+        """The cells of a row for a terminal; the effect is left empty if it holds for every run."""
         effect = "" if self.effect == EVERYWHERE else self.effect
         return [self.key, self.allowed, self.default, self.description, effect]
 
@@ -70,26 +70,26 @@ def sections(task: str | None = None) -> list[str]:
 
 @cache
 def models(task: str, section: str) -> tuple[type[Part], ...]:
-    """The models of a section in a task, one of which its first key chooses; none if it is no section there."""
+    """The models of a section in a task; the first key chooses one of them. Empty if the task has no such section."""
     field = TASKS[task].model_fields.get(section)
     kinds = () if field is None else typing.get_args(field.annotation) or (field.annotation,)
     return tuple(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Part))
 
 
 def tags(model: type[Part], section: str) -> tuple[str, ...]:
-    """The values of a section's first key that choose a model; none if it takes any."""
+    """The values of a section's first key that choose this model; empty if the key takes any value."""
     field = model.model_fields.get(FIRST.get(section, ""))
     return tuple(map(str, typing.get_args(field.annotation))) if field is not None else ()
 
 
 def section_keys(task: str, section: str, tag: object = None) -> list[str]:
-    """The keys of a section in a task, of the model that a tag chooses, or of all."""
+    """The keys of a section in a task, for the model that ``tag`` chooses, or for all its models."""
     chosen = [model for model in models(task, section) if tag in tags(model, section)] or models(task, section)
     return list(dict.fromkeys(key for model in chosen for key in model.model_fields))
 
 
 class Use(NamedTuple):
-    """Where a key has an effect: in words, and in which tasks at all."""
+    """Where a key has an effect: in words, and the list of tasks."""
 
     words: str
     tasks: tuple[str, ...]
@@ -168,15 +168,15 @@ def _key(key: str, name: str, owners: typing.Sequence[type[BaseModel]]) -> Key:
 
 
 def _value(value: Any) -> str:
-    """As YAML writes it on one line."""
+    """The value as YAML on one line."""
     return '""' if value == "" else str(yaml.safe_dump(value, default_flow_style=True)).removesuffix("...\n").strip()
 
 
 def _joined(entries: list[dict[str, Any]]) -> str:
-    """What a key allows in any of its models, from their JSON schemas."""
+    """The values a key allows in any of its models, from their JSON schemas."""
     ranges = list(dict.fromkeys(map(_allowed, entries)))
     if any(each.get("type") == "string" and not each.keys() & {"enum", "const"} for each in entries):
-        return "text"  # any text, names that others have among them
+        return "text"  # any text, which includes the names in other models
     start = "list of " if ranges[0].startswith("list of ") else ""
     names = dict.fromkeys(name for each in ranges for name in each.removeprefix(start).split(", "))
     return start + ", ".join(names) if len(ranges) > 1 else ranges[0]
@@ -211,7 +211,7 @@ def page() -> str:
 
 
 def _about(section: str) -> str:
-    """What a section is: the first line of the model that its models have in common."""
+    """The description of a section: the docstring of the base class that its models share."""
     for task in TASKS:
         for model in models(task, section):
             common = model.__mro__[model.__mro__.index(Part) - 1]

@@ -1,4 +1,4 @@
-"""From a YAML file and ``key=value`` words to a recipe, and from a mistake to one sentence."""
+"""Reads a recipe from a YAML file and ``key=value`` words; describes a mistake in one sentence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shipped() -> dict[str, Path]:
 
 
 def read_recipe(source: str, words: Iterable[str] = ()) -> Recipe:
-    """The recipe in a file, or a shipped one by name, with ``section.key=value`` words put over it."""
+    """The recipe in a file, or a shipped one by name; ``section.key=value`` words override it."""
     path = expand(source)
     if not path.is_file():
         names = shipped()
@@ -40,7 +40,7 @@ def read_recipe(source: str, words: Iterable[str] = ()) -> Recipe:
     tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise ValueError(f"{path.name} must hold sections such as data and encoder, not {type(tree).__name__}")
-    if "objective" in tree:  # a file it names lies beside the recipe
+    if "objective" in tree:  # a file that the objective names lies beside the recipe
         tree["objective"] = map_names(tree["objective"], lambda name: absolute(name, path.parent))
     words = list(words)
     if {"steps", "epochs"} <= {word.partition("=")[0] for word in words}:
@@ -50,13 +50,13 @@ def read_recipe(source: str, words: Iterable[str] = ()) -> Recipe:
     tree = _sections(tree)
     if not tree.get("output"):
         tree["output"] = f"runs/{path.stem}"
-    # What the file says and the words have made useless is nobody's mistake: head=simclr over a head with widths.
+    # A key of the file that a word makes useless is no mistake: head=simclr over a head with widths.
     return parse_recipe(tree, spared=lambda key: key not in given and key not in _useless(original))
 
 
 def parse_recipe(tree: dict[str, Any], spared: Callable[[str], bool] = lambda key: False) -> Recipe:
-    """A recipe from nested dictionaries; the first mistake becomes one sentence. A key without effect is a mistake,
-    unless it is ``spared``: then it is left out."""
+    """A recipe from nested dictionaries; the first mistake becomes one sentence. A key without effect is a mistake.
+    A ``spared`` key without effect is left out instead."""
     while True:
         try:
             return validate(tree)
@@ -70,7 +70,7 @@ def parse_recipe(tree: dict[str, Any], spared: Callable[[str], bool] = lambda ke
 
 
 def _without(tree: dict[str, Any], key: str) -> dict[str, Any]:
-    """The tree without ``section.key``, and without the section if nothing is left of it."""
+    """The tree without ``section.key``, and without the section if it is then empty."""
     section, _, name = key.partition(".")
     left = {each: value for each, value in tree[section].items() if each != name} if name else {}
     return {each: left if each == section else value for each, value in tree.items() if each != section or left}
@@ -84,21 +84,21 @@ def _useless(tree: dict[str, Any]) -> set[str]:
         useless.add(key)
         return True
 
-    with suppress(ValueError):  # it may need the words to be a recipe
+    with suppress(ValueError):  # without the words it may not be a valid recipe
         parse_recipe(tree, noted)
     return useless
 
 
 def _sections(tree: dict[str, Any]) -> dict[str, Any]:
-    """With every short form written out."""
+    """The tree with every short form written out."""
     return {key: {FIRST[key]: value} if key in FIRST and not isinstance(value, dict) else value
             for key, value in tree.items()}  # fmt: skip
 
 
 def write_recipe(recipe: Recipe, about: bool = True, public: bool = False) -> str:
-    """The resolved recipe as YAML: the keys that have an effect, defaults written out; it reads back as itself.
+    """The resolved recipe as YAML: the keys that have an effect, defaults written out. It reads back as itself.
 
-    public: for others to read, with a name in the place of every absolute path, and without the run's folder.
+    public: for other readers. Every absolute path is shortened to its last name, and the run's folder is left out.
     """
     tree = recipe.effective()
     if public:
@@ -110,7 +110,7 @@ def write_recipe(recipe: Recipe, about: bool = True, public: bool = False) -> st
 
 
 def without_folders(value: Any) -> Any:
-    """The same with the last name of every absolute path alone: a home folder is nobody else's business.
+    """The same value with every absolute path shortened to its last name: home folders are private.
 
     >>> without_folders({"source": "/home/me/wiki.txt", "encoder": "org/model", "steps": 3})
     {'source': 'wiki.txt', 'encoder': 'org/model', 'steps': 3}
@@ -127,7 +127,7 @@ def without_folders(value: Any) -> Any:
 
 
 def _put_all(tree: dict[str, Any], words: list[str]) -> set[str]:
-    """Puts the values of words in their places; the keys they give, each of which only one word may give."""
+    """Sets the values of all words in the tree and returns their keys; only one word may set a key."""
     given: set[str] = set()
     for word in words:
         keys = _put(tree, word)
@@ -138,7 +138,7 @@ def _put_all(tree: dict[str, Any], words: list[str]) -> set[str]:
 
 
 def _put(tree: dict[str, Any], word: str) -> list[str]:
-    """Puts the value of a word in its place; the keys it gives."""
+    """Sets the value of a word in the tree and returns the keys it sets."""
     key, equals, text = word.partition("=")
     if not equals or not key:
         raise ValueError(f"{quoted(word)} is not key=value, such as optimizer.lr=1e-4")
@@ -190,7 +190,7 @@ class Mistake:
 
     @property
     def useless(self) -> list[str]:
-        """The keys that this is about, if all that is wrong with them is that they have no effect here."""
+        """The keys of this mistake, if their only fault is that they have no effect here."""
         cause = self.context.get("error")
         if isinstance(cause, NoEffectError):
             return [cause.key]
@@ -200,9 +200,9 @@ class Mistake:
         return [f"{self.key}.{name}" for name in given] if isinstance(given, Mapping) and given else [self.key]
 
     def sentence(self, useless: str | None = None) -> str:
-        """What is wrong; ``useless``: the key that has no effect."""
+        """Describes the mistake; ``useless``: the key that has no effect."""
         if useless is not None:
-            key = useless if use_of(useless) else useless.partition(".")[0]  # nobody has such a key, but the section
+            key = useless if use_of(useless) else useless.partition(".")[0]  # unknown key: name its section
             use = use_of(key)
             return str(NoEffectError(key, use.words if use else "no run"))
         if self.kind == "extra_forbidden":
@@ -216,12 +216,12 @@ class Mistake:
         words = f"{self.message[:1].lower()}{self.message[1:]}"
         if self.kind != "literal_error":
             return f"{self.key} is {quoted(self.input)}: {words}"
-        key = self.key.rstrip(".0123456789")  # a place in a list
+        key = self.key.rstrip(".0123456789")  # an index into a list
         verb = "is" if key == self.key else "has"
         return f"{key} {verb} {quoted(self.input)}: {words}{self._hint(key, self.input, self.context['expected'])}"
 
     def _wrong_choice(self) -> str:
-        """The value by which the model of a section is chosen is missing or none of those there are."""
+        """The value that chooses the model of a section is missing or unknown."""
         first = FIRST[self.place[0]] if self.place else "task"
         key = ".".join([*self.place, first])
         section = self.tree[self.place[0]] if self.place else self.tree
@@ -233,7 +233,7 @@ class Mistake:
         return f"{key} is {quoted(given)}: input should be {allowed}{self._hint(key, given, allowed)}"
 
     def _hint(self, key: str, given: Any, allowed: str) -> str:
-        """Where a value is allowed that is not allowed here, or the nearest that is."""
+        """Where else the value is allowed, or the nearest value that is allowed here."""
         section, _, name = key.partition(".")
         there = [(task, model) for task in TASKS for model in models(task, section) if _takes(model, name, given)]
         where = [tag for task, model in there if task == self.task for tag in tags(model, section)]
@@ -254,7 +254,7 @@ class Mistake:
         return f"the recipe has no key {self.key}{hint} ({'.'.join(above) or 'it'} takes {', '.join(known)})"
 
     def _meant(self, word: str, above: list[str], known: list[str]) -> list[str]:
-        """The keys that may have been meant: this very word in another section, else the nearest in this section or in
+        """The keys that may have been meant: the same word in another section, else the nearest in this section or in
         another one."""
         elsewhere = self._all_keys()
         same = [key for key in elsewhere if key.rpartition(".")[2] == word]
@@ -275,7 +275,7 @@ class Mistake:
         keys = [f"{section}.{key}" for section in sections(task) for key in section_keys(task, section)]
         keys = [key for key in keys if not key.startswith("about.")]
         given = self.tree.get("objective")
-        with suppress(ValueError):  # an objective that is not known is the next mistake, not this one
+        with suppress(ValueError):  # an unknown objective is reported as the next mistake
             name = given.get("name") if isinstance(given, Mapping) else given or "infonce"
             settings = [setting for setting in objective_class(str(name)).settings() if setting != "gather"]
             keys += [f"objective.{setting}" for setting in ("name", *settings)]
@@ -283,7 +283,7 @@ class Mistake:
 
 
 def _takes(model: type[BaseModel], name: str, value: Any) -> bool:
-    """Whether one of the names that a key allows, alone or in a list, is this."""
+    """Whether the value is one of the names that a key allows, alone or in a list."""
     field = model.model_json_schema()["properties"].get(name, {})
     allowed = field.get("items", field)
     return value in (allowed.get("enum") or [allowed.get("const", ...)])

@@ -1,4 +1,4 @@
-"""The loggers a run reports to: those asked for or configured, where they are installed."""
+"""The loggers a run reports to: those requested or configured, if they are installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers.integrations.integration_utils import TensorBoardCallback
 
-# Logger: the package it needs, and the environment variables by which its users say that they want it.
+# Logger: the package it needs, and the environment variables with which its users configure it.
 LOGGERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "tensorboard": ("tensorboard", ()),
     "wandb": ("wandb", ("WANDB_API_KEY", "WANDB_PROJECT", "WANDB_MODE")),
@@ -20,10 +20,10 @@ LOGGERS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def report_to(asked: Sequence[str] = ("tensorboard",)) -> tuple[list[str], list[str]]:
-    """The Trainer's ``report_to``, and a sentence for each logger that was asked for and is not installed.
+    """The Trainer's ``report_to``, and a sentence for each logger that was requested and is not installed.
 
     TensorBoard needs no account and writes into the run's folder. W&B and MLflow send data elsewhere: they are used if
-    asked for, or if their environment variables are set, and never merely because they are installed.
+    requested, or if their environment variables are set, and never merely because they are installed.
 
     >>> report_to([])[1]
     []
@@ -41,7 +41,7 @@ def report_to(asked: Sequence[str] = ("tensorboard",)) -> tuple[list[str], list[
 
 
 def installed(name: str) -> bool:
-    """Whether a logger's package is there; it is not imported."""
+    """Whether a logger's package is installed; it is not imported."""
     return find_spec(LOGGERS[name][0]) is not None
 
 
@@ -52,7 +52,7 @@ def _configured(name: str, variables: Sequence[str]) -> bool:
 
 
 def guard_tensorboard(trainer: Any, folder: Path, echo: Callable[[str], None]) -> None:
-    """If the trainer reports to TensorBoard, it does so into ``folder`` and survives a file that cannot be written."""
+    """If the trainer reports to TensorBoard, it writes into ``folder``, and a failed write does not end the run."""
     for callback in list(trainer.callback_handler.callbacks):
         if isinstance(callback, TensorBoardCallback):
             trainer.remove_callback(callback)
@@ -60,7 +60,7 @@ def guard_tensorboard(trainer: Any, folder: Path, echo: Callable[[str], None]) -
 
 
 class TensorBoard(TensorBoardCallback):
-    """transformers' callback, until the first error of the system; the thread that writes passes it on."""
+    """transformers' callback, switched off at the first OSError. The writing thread passes its errors on."""
 
     def __init__(self, folder: Path, echo: Callable[[str], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -90,7 +90,7 @@ class TensorBoard(TensorBoardCallback):
             self.echo(f"TensorBoard's file in {self.logging_dir} cannot be written ({error}); the run goes on without.")
 
     def _in_thread(self, failure: Any) -> None:
-        """Prints no traceback of TensorBoard's thread: its error is said in a sentence at the next line of the log."""
+        """Suppresses the traceback of TensorBoard's thread: the next ``on_log`` reports the error in a sentence."""
         ours = type(failure.thread).__module__.partition(".")[0] == "tensorboard"
         if not (ours and isinstance(failure.exc_value, OSError)):
             self._before(failure)

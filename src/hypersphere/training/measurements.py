@@ -1,4 +1,4 @@
-"""What two views of some batches say about a run: its losses, its geometry, and what the objective does to it."""
+"""Measurements of a run from two views of some batches: losses, geometry, and the anatomy of the objective."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Views = tuple[Tensor, Tensor, Tensor | None]
 
 @dataclass(frozen=True)
 class Measurements:
-    """Numbers of one batch or several; NaN where a number has no meaning, and ``reasons`` says why.
+    """Numbers of one batch or several; NaN where a number has no meaning, with the cause in ``reasons``.
 
     Negatives are those of an anchor's own batch. Of several batches, means and quantiles are over all their anchors or
     pairs, so that a shorter batch counts for less; ranks and variance are those of all rows together.
@@ -35,10 +35,10 @@ class Measurements:
     dissipation: mean GD_i; with_gradient: share of anchors whose GD_i is at least 0.01.
     hardest_weight: share of the hardest negative in the weight, mean; ratio: median of R_i; lemma1: share of anchors
         whose ratio brings them closer to their positive at a step of 0.1; all three over anchors that still move.
-    effective_rank (RankMe, which counts every dimension with something in it), participation (directions that carry
-        the variance, the large ones counting most), total_variance: of the first view's unit rows.
+    effective_rank (RankMe, which counts every dimension with any variance), participation (directions that carry the
+        variance, weighted towards the large ones), total_variance: of the first view's unit rows.
     embedding_norm: mean length of raw rows.
-    gradient_norm: of the parameters' gradient, where the caller knows it.
+    gradient_norm: of the parameters' gradient, if the caller passes it.
     A brief measurement leaves out the anatomy: dissipation, with_gradient, hardest_weight, ratio, lemma1.
     """
 
@@ -94,8 +94,8 @@ def measure(
     gradient_norm: float | None = None,
     brief: bool = False,
 ) -> Measurements:
-    """Measures two views (N, D) of a batch, raw rows, on the first ``rows`` instances only: they are anchors and
-    negatives of one another, so that the cost stays the same whatever the batch. ``brief`` leaves out the anatomy, most
+    """Measures two views (N, D) of a batch, raw rows, on the first ``rows`` instances only. These are anchors and
+    negatives of one another, so the cost does not grow with the batch. ``brief`` leaves out the anatomy, which is most
     of the cost.
 
     Nothing is gathered from other processes, no gradient reaches the embeddings, and the objective is left as it is.
@@ -159,7 +159,7 @@ def measure_batches(
 
 @dataclass(frozen=True)
 class _Part:
-    """What one batch adds."""
+    """The contribution of one batch."""
 
     z1: Tensor
     objective: float
@@ -199,7 +199,7 @@ def _part(
 
 
 def _losses(parts: Sequence[_Part], summed: bool) -> dict[str, float]:
-    """Means over all anchors; of an objective that is a sum over anchors, the sum of as many as the first batch has."""
+    """Means over all anchors. If the objective is a sum over anchors, the mean times the size of the first batch."""
     rows = torch.tensor([float(len(part.z1)) for part in parts], dtype=torch.float64)
     losses = {}
     for name in ("objective", "infonce", "alignment"):
@@ -214,7 +214,7 @@ def _losses(parts: Sequence[_Part], summed: bool) -> dict[str, float]:
 
 
 def _alone(objective: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy on the CPU that does not talk to other processes."""
+    """A copy on the CPU that does not communicate with other processes."""
     if not isinstance(objective, nn.Module):
         return objective
     local = copy.deepcopy(objective).cpu()

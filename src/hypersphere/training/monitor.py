@@ -1,8 +1,8 @@
-"""Watching a run: measures every few steps, writes it down, and says so when something goes wrong.
+"""Monitors a run: measures every few steps, records the numbers, and prints a verdict when something goes wrong.
 
-Measuring changes nothing: random states, batch-norm statistics and modes are put back. Left to itself, a monitor spends
-a twentieth of the step time, and more only where that is too little for a verdict: the start and the end of a run are
-always measured, and three times between them, then without the anatomy.
+Measuring changes nothing: random states, batch-norm statistics and modes are restored. By default a monitor spends a
+twentieth of the step time. It spends more only if that is too little for a verdict: the start and the end of a run are
+always measured, and three points between them, then without the anatomy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hypersphere.training.trainer import Inputs
 
 Source = Callable[[], Views | Iterable[Views] | None]
-GRID = 10  # left to itself, a monitor measures at multiples of this many steps
+GRID = 10  # by default, a monitor measures at multiples of this many steps
 BUDGET = 0.05  # and spends this share of the step time
 FEWEST = THRESHOLDS.settled + 1  # measurements after the start that every run gets, if it has as many steps
 
@@ -45,19 +45,19 @@ FEWEST = THRESHOLDS.settled + 1  # measurements after the start that every run g
 class Monitor(TrainerCallback):
     """Measures a training batch and held-out data while a Trainer runs.
 
-    training, held_out: called without arguments, they give (z1, z2, labels or None) of a batch as the objective sees
-        it, or several of them (an iterable), or None while there is nothing to measure. Only the first process calls
+    training, held_out: functions without arguments. They return (z1, z2, labels or None) of a batch as the objective
+        receives it, or an iterable of several, or None while there is nothing to measure. Only the first process calls
         them: they must not wait for others, so they use the model itself, not its DDP wrapper.
-    rows: of a batch, measured at most.
+    rows: the most rows of a batch that are measured.
     every: steps between measurements; 0: multiples of 10, as often as ``budget`` (a share of the time all steps of the
         run will take) allows, spread evenly. Whatever the budget, the start and the end are measured, and every quarter
-        of a run; where the budget is short, what lies between start and end is measured without the anatomy.
+        of a run. If the budget is short, the measurements between start and end leave out the anatomy.
     path: metrics.jsonl; a resumed run drops the lines after the step it resumes from.
     guard: modules beside the Trainer's model whose mode and buffers must stay as they are (a projection head).
-    say: where a verdict goes when it changes. seed: random numbers of every measurement start from it, so that
-        dropout and augmentation are the same each time and curves show the model, not the draw.
+    echo: called with each verdict that changes. seed: seeds the random numbers of every measurement, so that dropout
+        and augmentation are the same each time and curves show the model, not the draw.
 
-    ``join(trainer)`` puts it in place, with its loggers and progress bar. Without a Trainer, call ``observe(step)``.
+    ``join(trainer)`` installs it, with its loggers and progress bar. Without a Trainer, call ``observe(step)``.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class Monitor(TrainerCallback):
     def observe(
         self, step: int, model: nn.Module | None = None, *, brief: bool = False, **more: float
     ) -> list[Verdict]:
-        """Measures now: appends to the journal, says verdicts that have changed, and returns those that hold. ``brief``
-        leaves out the anatomy."""
+        """Measures now: appends to the journal, announces verdicts that have changed, and returns those that hold.
+        ``brief`` leaves out the anatomy."""
         with self.pace.aside("measurement"):
             return self._measure(step, model, brief, more)
 
@@ -152,10 +152,10 @@ class Monitor(TrainerCallback):
         return self.seconds / self.step_seconds if self.step_seconds > 0 else math.nan
 
     def due(self, step: int, most: int) -> bool:
-        """Whether to measure after a step of a run of ``most`` steps, with all there is to measure.
+        """Whether to take a whole measurement after a step of a run of ``most`` steps.
 
-        What is left of the budget pays for n measurements of the latest whole one's cost; the steps from there to the
-        end of the run are cut into n equal parts, so that the last measurement comes with the last step.
+        The remaining budget pays for n measurements at the cost of the latest whole one. The steps from that one to the
+        end of the run are divided into n equal parts, so that the last measurement falls on the last step.
         """
         if self.every:
             return step % self.every == 0
@@ -166,9 +166,9 @@ class Monitor(TrainerCallback):
         return affordable >= 1 and step - self._last_whole >= (most - self._last_whole) / affordable
 
     def owed(self, step: int, most: int) -> bool:
-        """Whether a verdict needs a measurement now, be it a brief one: nothing was measured for a quarter of the run.
+        """Whether a verdict needs at least a brief measurement now: nothing was measured for a quarter of the run.
 
-        Whatever it costs, so that a loaded machine changes no verdict. The end of a run is measured in any case.
+        The cost does not matter here, so that a loaded machine changes no verdict. The end of a run is always measured.
         """
         if self.every or step >= most:
             return False
@@ -176,7 +176,7 @@ class Monitor(TrainerCallback):
         return step - self._last_step >= max(1, most // FEWEST // grid * grid)
 
     def _to_come(self, step: int, most: int) -> float:
-        """How many measurements are still to come in a run of ``most`` steps, about."""
+        """The approximate number of measurements still to come in a run of ``most`` steps."""
         if self.every:
             return multiples(step, most, self.every)
         quarters = math.ceil((most - step) / max(1, most // FEWEST))
@@ -185,7 +185,7 @@ class Monitor(TrainerCallback):
         return max(quarters, min(affordable, (most - step) / _grid(most)))
 
     def note(self, step: int, name: str, score: float, **geometry: float) -> None:
-        """Writes down a score on other data, and what else was measured there: a line of the split "validation"."""
+        """Records a score on other data, with the geometry measured there, as a line of the split "validation"."""
         self._write_down([{"step": step, "split": "validation", "name": name, "score": score, **geometry}])
 
     def _write_down(self, records: Sequence[Record]) -> None:
@@ -206,7 +206,7 @@ class Monitor(TrainerCallback):
     # --- in a Trainer
 
     def join(self, trainer: Any) -> Monitor:
-        """Adds itself to a Trainer, learns its gradient norms, and shows three numbers on its progress bar."""
+        """Adds itself to a Trainer, records its gradient norms, and shows three numbers on its progress bar."""
         trainer.add_callback(self)
         self._handler = trainer.callback_handler
         loss = getattr(trainer, "loss", None)
@@ -285,7 +285,7 @@ class Monitor(TrainerCallback):
             # To the loggers only: Trainer.log would keep every number in each checkpoint's state as well.
             due = control.should_log
             self._handler.on_log(args, state, control, _for_loggers(latest))
-            control.should_log = due  # the step's own loss has still to be logged
+            control.should_log = due  # the step's own loss is still to be logged
 
 
 def multiples(step: int, most: int, every: float) -> int:
@@ -296,12 +296,12 @@ def multiples(step: int, most: int, every: float) -> int:
 
 
 def _grid(most: int) -> int:
-    """Measurements come at multiples of this many steps; a short run has a finer grid, so that there are enough."""
+    """Measurements fall on multiples of this many steps. A short run has a finer grid, so that it gets enough."""
     return max(1, min(GRID, most // FEWEST))
 
 
 def _for_loggers(latest: dict[str, Record]) -> dict[str, float]:
-    """Names as transformers' loggers sort them: "train/…" as they are, "eval/…" with eval_ before them."""
+    """Names as transformers' loggers sort them: plain for "train/…", with the prefix eval_ for "eval/…"."""
     metrics: dict[str, float] = {}
     for split, record in latest.items():
         for name, value in record.items():
@@ -311,21 +311,21 @@ def _for_loggers(latest: dict[str, Record]) -> dict[str, float]:
 
 
 def _wait_for_devices() -> None:
-    """What the device has still to do belongs to the step, not to the measurement."""
+    """Waits until the devices are idle: pending work belongs to the step, not to the measurement."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def _write(words: str) -> None:
-    """Above the progress bar."""
+    """Prints above the progress bar."""
     from tqdm.auto import tqdm
 
     tqdm.write(words)
 
 
 def watch(task: Task, recipe: Recipe, path: Path, echo: Callable[[str], None]) -> Monitor:
-    """Puts a monitor on the task's trainer: a fixed training batch, and the held-out ones if there are any, as the
-    objective sees them, but for hard negatives, which are left out."""
+    """Adds a monitor to the task's trainer. It measures a fixed training batch, and the held-out batches if there are
+    any, as the objective receives them; hard negatives are left out."""
     trainer = task.trainer
     alone = recipe.create_objective()  # only the first process measures: it must not wait for the others
 
@@ -344,7 +344,7 @@ def watch(task: Task, recipe: Recipe, path: Path, echo: Callable[[str], None]) -
         training=lambda: views(task.sample),
         held_out=held_out if task.held_out else None,
         every=recipe.monitor.every,
-        rows=recipe.batch.size + 1,  # a batch may have one row more, which would have been alone
+        rows=recipe.batch.size + 1,  # a batch may have one row more: a single row left over joins it
         path=path,
         echo=echo,
         seed=recipe.seed,

@@ -1,4 +1,4 @@
-"""The objective of a recipe: created from its mapping, with the sizes that only the run knows filled in."""
+"""The objective of a recipe: created from its mapping, with the sizes that the run determines filled in."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SIZES = ("num_classes", "dim")
 
 
 def create(given: Mapping[str, Any], *, gather: bool = False) -> Objective:
-    """The objective as its own checks allow it; ``gather``: negatives of all processes.
+    """Creates the objective, which checks its own settings; ``gather``: negatives of all processes.
 
-    Sizes that the run decides (see ``fit``) are stood in for by the smallest possible ones."""
+    The smallest possible sizes replace those that the run determines (see ``fit``)."""
     if "name" not in given:
         raise ValueError("objective.name is missing: hypersphere objectives lists the names")
     if "gather" in given:
@@ -31,8 +31,8 @@ def create(given: Mapping[str, Any], *, gather: bool = False) -> Objective:
 
 
 def fit(given: Mapping[str, Any], num_classes: int, dim: int) -> dict[str, Any]:
-    """The mapping with the number of classes in the data and the width of what the objective sees, where the objective
-    needs them and does not give them. Those it gives must fit."""
+    """Fills in the number of classes in the data and the width of the objective's input, where the objective needs them
+    and the mapping lacks them. Sizes that the mapping gives must fit."""
     filled = fill_sizes(given, num_classes, dim)
     for each in sized(filled):
         if each["dim"] != dim:
@@ -49,9 +49,9 @@ def fit(given: Mapping[str, Any], num_classes: int, dim: int) -> dict[str, Any]:
 
 
 def fill_sizes(given: Any, num_classes: int | None = None, dim: int | None = None) -> dict[str, Any]:
-    """An objective's mapping in which every required ``num_classes`` and ``dim`` is there, its base's too.
+    """An objective's mapping with every required ``num_classes`` and ``dim`` filled in, those of its base included.
 
-    Without a number from the run the smallest possible one stands in: for a check before the data is opened.
+    Without a number from the run the smallest possible one is used, for a check before the data is opened.
 
     >>> fill_sizes({"name": "cloa", "base": "ntxent"}, num_classes=10, dim=512)
     {'name': 'cloa', 'base': 'ntxent', 'num_classes': 10, 'dim': 512}
@@ -68,7 +68,7 @@ def fill_sizes(given: Any, num_classes: int | None = None, dim: int | None = Non
 
 
 def sized(given: Any) -> Iterator[dict[str, Any]]:
-    """The mappings within a filled one that have these sizes."""
+    """The mappings inside a filled mapping that have these sizes."""
     if isinstance(given, Mapping):
         if _needs(given):
             yield dict(given)
@@ -76,12 +76,12 @@ def sized(given: Any) -> Iterator[dict[str, Any]]:
 
 
 def reads_labels(objective: Objective) -> bool:
-    """Whether the objective, or one that it is wrapped around, reads labels."""
+    """Whether the objective, or an objective that it wraps, reads labels."""
     return any(getattr(each, "labelled", False) or isinstance(each, CLOA) for each in within(objective))
 
 
 def all_settings(objective: Objective) -> dict[str, Any]:
-    """Every setting of an objective, written in the recipe or not, and of those inside it."""
+    """Every setting of an objective and of the objectives inside it, whether the recipe gives it or not."""
     settings: dict[str, Any] = {"name": objective.name}
     for name in objective.settings():
         value = getattr(objective, name)
@@ -100,6 +100,6 @@ def _is_objective(given: Any) -> bool:
 def _needs(given: Mapping[str, Any]) -> bool:
     try:
         settings = objective_class(str(given["name"])).settings()
-    except ValueError:  # a name that is not known; creating the objective says so
+    except ValueError:  # an unknown name; creating the objective raises the error
         return False
     return all(size in settings and settings[size].default is REQUIRED for size in SIZES)

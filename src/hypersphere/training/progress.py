@@ -1,4 +1,4 @@
-"""The progress of a run: its bar, and the time it has left, its steps and what comes between them timed apart."""
+"""The progress of a run: its bar and its time left. Steps and the work between them are timed separately."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from transformers import ProgressCallback
 from hypersphere.training.journal import Record
 
 FORMAT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{left}, {rate_fmt}{postfix}]"
-RECENT = 50  # steps whose median stands for those to come
+RECENT = 50  # the median over this many steps predicts those to come
 
 
 class Pace:
-    """Times steps apart from evaluations, measurements and checkpoints, so that none of these counts as a step.
+    """Times steps separately from evaluations, measurements and checkpoints, so that none of these counts as a step.
 
-    ``expect(kind, to_come)`` gives a function of the step and the last step: how often that kind is still to come.
-    ``aside(kind)`` is the context in which it happens. Inside another one it is part of that.
+    ``expect(kind, to_come)`` registers a function of the step and the last step: how often that kind is still to come.
+    ``aside(kind)`` is the context that times one occurrence. A nested context counts as part of the outer one.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Pace:
             self._spent.setdefault(kind, []).append(seconds)
 
     def timed(self, kind: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """``call``, aside."""
+        """``call``, wrapped in ``aside(kind)``."""
 
         def within(*args: Any, **kwargs: Any) -> Any:
             with self.aside(kind):
@@ -61,7 +61,7 @@ class Pace:
         return within
 
     def step_began(self) -> None:
-        if self._since is None:  # what went before the first step belongs to none
+        if self._since is None:  # time before the first step belongs to no step
             self._since, self._between = time.perf_counter(), 0.0
 
     def step_ended(self) -> None:
@@ -72,11 +72,11 @@ class Pace:
 
     @property
     def step_seconds(self) -> float:
-        """Of a step, with all that belongs to it; 0 before the first."""
+        """Seconds of a whole step; 0 before the first."""
         return statistics.median(self._steps) if self._steps else 0.0
 
     def left(self, step: int, most: int) -> float | None:
-        """Seconds from a step to the end of the run; None before the first step. What was never timed is left out."""
+        """Seconds from a step to the end of the run; None before the first step. Kinds never timed are left out."""
         if not self._steps:
             return None
         aside = sum(
@@ -88,7 +88,7 @@ class Pace:
 
 
 class _Line(tqdm):  # type: ignore[misc]
-    """A bar whose speed is that of the steps, and whose time left counts what comes between them too."""
+    """A bar that shows the speed of the steps alone; its time left includes the work between steps."""
 
     pace: Pace
 
@@ -104,9 +104,9 @@ class _Line(tqdm):  # type: ignore[misc]
 class ProgressBar(ProgressCallback):
     """Progress, speed, time left, and the three numbers that matter.
 
-    The loss: does it learn. The held-out gap d_ij: does it separate what it has never seen, neither too little nor too
-    much (quality has a peak in it, Nie et al. 2023, Fig. 3). The effective rank: has it collapsed. Each can fail while
-    the other two look well.
+    The loss: does the model learn? The held-out gap d_ij: does it separate unseen instances, neither too little nor too
+    much (quality peaks at a medium gap, Nie et al. 2023, Fig. 3)? The effective rank: has it collapsed? Each can fail
+    while the other two look good.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -120,7 +120,7 @@ class ProgressBar(ProgressCallback):
             own = type("Line", (_Line,), {"pace": self.pace})  # the bar is drawn before its constructor ends
             self.training_bar = own(
                 total=state.max_steps, initial=state.global_step, unit="step", bar_format=FORMAT, dynamic_ncols=True,
-                mininterval=0.1 if sys.stderr.isatty() else 30,  # seconds between the lines that a file gets
+                mininterval=0.1 if sys.stderr.isatty() else 30,  # 30 seconds between lines in a file
             )  # fmt: skip
             self._refresh()
 
@@ -130,7 +130,7 @@ class ProgressBar(ProgressCallback):
             self._refresh()
 
     def show(self, records: dict[str, Record]) -> None:
-        """The numbers of the latest measurement; of the training batch where nothing is held out."""
+        """Shows the latest held-out measurement, or the training batch's if nothing is held out."""
         split = "held_out" if "held_out" in records else "training"
         chosen = records[split]
         if "loss" not in self.numbers:
@@ -146,7 +146,7 @@ class ProgressBar(ProgressCallback):
 
 
 def close_bars(trainer: Any) -> None:
-    """Closes the bar of a run that was stopped, so that nothing is drawn after its last sentence."""
+    """Closes the bar of a stopped run, so that nothing is drawn after its last message."""
     for callback in trainer.callback_handler.callbacks:
         if isinstance(callback, ProgressBar) and callback.training_bar is not None:
             callback.training_bar.close()

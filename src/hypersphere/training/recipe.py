@@ -1,4 +1,4 @@
-"""A recipe: everything a training run is, as one validated model for each task."""
+"""A recipe: all settings of a training run, as one validated model for each task."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _TASK = "what is embedded: sentences, images, or the points of CLOA's synthetic 
 
 
 class NoEffectError(ValueError):
-    """A key that a recipe has no use for."""
+    """A key without effect in its recipe."""
 
     def __init__(self, key: str, words: str) -> None:
         super().__init__(f"{key} is for {words}; here it would have no effect")
@@ -90,7 +90,7 @@ class BaseRecipe(Part, ABC):
     @property
     @abstractmethod
     def scored(self) -> bool:
-        """Whether there is a score on other data while the run goes on."""
+        """Whether the run is scored on other data during training."""
 
     @property
     def reads_labels(self) -> bool:
@@ -100,7 +100,7 @@ class BaseRecipe(Part, ABC):
     @field_validator("objective")
     @classmethod
     def _locate(cls, value: dict[str, Any]) -> dict[str, Any]:
-        """An objective of one's own goes by the absolute path of its file, which holds in every working directory."""
+        """Makes the path of a user's own objective absolute, so that it is valid in every working directory."""
         located: dict[str, Any] = map_names(value, with_file)
         return located
 
@@ -116,7 +116,7 @@ class BaseRecipe(Part, ABC):
         return self
 
     def idle(self) -> Iterator[tuple[str, str, OnlyFor]]:
-        """Section and key of what has no effect in this run because of another value, and where it has one."""
+        """Section and key of every setting that another value leaves without effect, and where it has an effect."""
         for section, part in self:
             for key, field in type(part).model_fields.items() if isinstance(part, Part) else ():
                 for only in field.metadata:
@@ -136,11 +136,11 @@ class BaseRecipe(Part, ABC):
         return objectives.create(self.objective, gather=gather)
 
     def fitted(self, num_classes: int, dim: int) -> Self:
-        """The recipe with the sizes that its objective takes from the data and from what it sees."""
+        """The recipe with the sizes that its objective takes from the data and from its input."""
         return self.model_copy(update={"objective": objectives.fit(self.objective, num_classes, dim)})
 
     def resolved(self) -> dict[str, Any]:
-        """The recipe with every setting of its objective, written or not."""
+        """The recipe with every setting of its objective, defaults included."""
         return {**self.model_dump(), "objective": objectives.all_settings(self.create_objective())}
 
 
@@ -204,12 +204,12 @@ _RECIPES: TypeAdapter[Recipe] = TypeAdapter(Annotated[Recipe, Field(discriminato
 
 
 def validate(tree: dict[str, Any]) -> Recipe:
-    """The recipe of nested dictionaries; raises pydantic's ValidationError."""
+    """The recipe from nested dictionaries; raises pydantic's ValidationError."""
     return _RECIPES.validate_python(tree)
 
 
 def in_order(sections: dict[str, Any]) -> dict[str, Any]:
-    """The sections as a reader meets them: how views are made stands after the encoder that sees them."""
+    """The sections in reading order: the augmentation follows the encoder that receives its views."""
     if "augmentation" not in sections:
         return sections
     first = ("task", "data", "encoder", "augmentation")

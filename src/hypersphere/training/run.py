@@ -1,4 +1,4 @@
-"""One run from a recipe to a folder: prepared, trained, resumed if it must be, evaluated, described."""
+"""One run from a recipe to a folder: prepared, trained or resumed, evaluated, described."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ from hypersphere.training.trainer import ObjectiveTraining
 
 
 class NotPreparedError(ValueError):
-    """A run that cannot begin as its recipe says; nothing was changed."""
+    """The run cannot begin with this recipe; nothing was changed."""
 
 
 @dataclass(frozen=True)
 class Finished:
-    """What a run left behind."""
+    """The outcome of a run."""
 
     folder: Path
     results: dict[str, Any]
 
 
 def train(recipe: Recipe, *, resume: bool = False, echo: Say = print, draw: bool = True) -> Finished:
-    """Trains what the recipe says and returns the results; the folder tells the rest.
+    """Trains according to the recipe and returns the results; all other output is in the folder.
 
-    A finished run is never overwritten and an unfinished one only continued, with ``resume``: from its newest whole
-    checkpoint, to the same weights an uninterrupted run ends with. Ctrl-C and SIGTERM let the step under way end, save
-    it and raise ``Interrupted``, a KeyboardInterrupt; a second one stops at once. ``prospect`` says what was saved.
+    A finished run is never overwritten. An unfinished run is only continued, with ``resume``: from its newest whole
+    checkpoint, to the same weights an uninterrupted run ends with. Ctrl-C and SIGTERM let the current step end, save it
+    and raise ``Interrupted``, a KeyboardInterrupt; a second one stops at once. ``prospect`` describes what was saved.
     ``draw``: the curves, which take a second or two.
     """
     folder = expand(recipe.output)
@@ -75,13 +75,13 @@ def train(recipe: Recipe, *, resume: bool = False, echo: Say = print, draw: bool
             given = _score_as_given(task, recipe, echo) if leader else {}
             if leader and not resume:
                 describe(folder, recipe, task.fingerprint)
-        except Exception as error:  # of the data, of a model's files, of sizes: libraries raise every kind
+        except Exception as error:  # from data, model files or sizes: libraries raise every kind
             raise NotPreparedError(blame(error) or reason(error)) from error
-        monitor = watch(task, recipe, folder / METRICS, echo)  # first: evaluating is no part of a step's time
+        monitor = watch(task, recipe, folder / METRICS, echo)  # first callback: evaluating is no part of a step's time
         wanted = recipe.evaluation
         scoring = ScoreCallback(task, folder / BEST, wanted.every, wanted.best, echo, monitor)
         task.trainer.add_callback(scoring)
-        task.trainer.add_callback(interruption)  # last: what a step's end brings with it belongs to the step
+        task.trainer.add_callback(interruption)  # last callback: all callbacks at a step's end belong to the step
         _train(task.trainer, scoring, checkpoint)
         results: dict[str, Any] = {"steps": task.trainer.state.global_step}
         if leader:
@@ -92,8 +92,8 @@ def train(recipe: Recipe, *, resume: bool = False, echo: Say = print, draw: bool
 
 @contextmanager
 def _own_group() -> Iterator[None]:
-    """Leaves the group of processes that was entered inside: one that ends without it may be aborted on its way out,
-    and the first, which then still evaluates and saves, with it."""
+    """Leaves a process group that was entered inside the context. A process that ends without leaving it may be aborted
+    on exit. The launcher would then end the first process too, which still evaluates and saves."""
     before = dist.is_available() and dist.is_initialized()
     try:
         yield
@@ -147,13 +147,13 @@ def _checkpoint(folder: Path, echo: Say) -> Path | None:
 
 
 def _with_sizes(recipe: Recipe, task: Task) -> Recipe:
-    """The recipe with the sizes that its objective takes from the run; what else follows from the run is not written
-    down, for it would follow from another encoder too."""
+    """The recipe with the sizes that its objective takes from the run. Other derived settings are not recorded, because
+    they can be derived from another encoder too."""
     return recipe.model_copy(update={"objective": task.trainer.recipe.objective})
 
 
 def _try_out(task: Task) -> None:
-    """Head and objective on random embeddings: what does not fit together shows before the run begins."""
+    """Calls head and objective on random embeddings, so that a mismatch raises an error before the run begins."""
     trainer = task.trainer
     trainer.get_train_dataloader()
     views = torch.randn(task.views, 4, task.width, device=trainer.args.device)
@@ -166,7 +166,7 @@ def _try_out(task: Task) -> None:
 
 
 def _score_as_given(task: Task, recipe: Recipe, echo: Say) -> Scores:
-    """What the run has to be better than, on the test set too if the run may look at it."""
+    """Scores of the model before training, the baseline of the run; on the test set too if the recipe allows it."""
     if not recipe.evaluation.test:
         return {}
     with preserve_state([], recipe.seed):
@@ -177,7 +177,7 @@ def _score_as_given(task: Task, recipe: Recipe, echo: Say) -> Scores:
 
 
 def _train(trainer: ObjectiveTraining, scoring: ScoreCallback, checkpoint: Path | None) -> None:
-    """Trains; a run that was killed after its last step is only loaded, one without steps only scored."""
+    """Trains. A run killed after its last step is only loaded; a run without steps is only scored."""
     if trainer.args.max_steps == 0:
         scoring.on_train_begin(trainer.args, trainer.state, trainer.control)
         return
@@ -196,4 +196,4 @@ def _train(trainer: ObjectiveTraining, scoring: ScoreCallback, checkpoint: Path 
 
 
 def _quiet(sentence: str) -> None:
-    """Only the first process speaks."""
+    """Prints nothing: only the first process prints."""

@@ -1,4 +1,4 @@
-"""Scores on other data while a run goes on, and the weights that did best."""
+"""Scores on other data during a run, and the weights with the best score."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from hypersphere.training.trainer import ObjectiveTraining, save_weights
 
 
 class ScoreCallback(TrainerCallback):
-    """Calls ``task.score`` before the first step and every so many steps, and keeps the best weights in ``folder``.
-    The monitor, if there is one, times it and writes the score down.
+    """Calls ``task.score`` before the first step and at regular intervals, and keeps the best weights in ``folder``.
+    The monitor, if there is one, times the evaluation and records the score.
 
-    Evaluating leaves random state and training mode as they were, so that a run is the same with it and without it.
+    Evaluating restores random state and training mode, so that a run is the same with and without it.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class ScoreCallback(TrainerCallback):
 
     @property
     def best(self) -> int | None:
-        """The step whose score was highest, of those whose weights are not lost."""
+        """The step with the highest score, among those whose weights are not lost."""
         return self._best_of(self.scores)
 
     def _best_of(self, steps: Iterable[int]) -> int | None:
-        """The first step with the highest score; one whose score is no number is never the best."""
+        """The first step with the highest score; a step with a NaN score is never the best."""
         scores = {step: self.scores[step][self.task.key] for step in steps if step not in self.lost}
         known = {step: value for step, value in scores.items() if not math.isnan(value)}
         return max(known, key=lambda step: (known[step], -step)) if known else None
 
     def remember(self, step: int) -> None:
-        """The scores up to a step, from the file; later ones will be measured again, and at step 0 all of them."""
+        """Reads the scores up to a step from the file. Later ones will be measured again; at step 0, all of them."""
         self.lost, self.scores, self.digests = set(), {}, {}
         if step and self.file.is_file():
             try:
@@ -88,7 +88,7 @@ class ScoreCallback(TrainerCallback):
         self.scores, self.digests = scores, {int(number): each for number, each in known["weights"].items()}
 
     def _keep(self, step: int) -> None:
-        """Scores, and the weights of ``step`` if they are the best; what is written is sealed."""
+        """Writes the scores, and the weights of ``step`` if they are the best; the file is sealed."""
         if self.keep_best and self.best == step:
             save_weights(_both(self.task.trainer), self._weights(step))
             self.digests = {**self.digests, step: checkpoints.digest(self._weights(step))}
@@ -123,12 +123,12 @@ class ScoreCallback(TrainerCallback):
         self._tidy()
         due = trainer.control.should_log
         trainer.log({f"eval_{name}": value for name, value in scores.items()})
-        trainer.control.should_log = due  # the step's own loss has still to be logged
+        trainer.control.should_log = due  # the step's own loss is still to be logged
         shown = ", ".join(f"{name} {value:.2f}" for name, value in scores.items())
         self.echo(f"Step {state.global_step}: {shown}")
 
     def _measure(self, step: int) -> Scores:
-        """The scores, which the monitor times and writes down."""
+        """Computes the scores; the monitor times and records them."""
         encoder = self.task.trainer.encoder
         with preserve_state([encoder]), ExitStack() as held:
             encoder.eval()
@@ -141,7 +141,7 @@ class ScoreCallback(TrainerCallback):
         return scores
 
     def restore_best(self) -> int | None:
-        """Puts the best weights back; the step they are of, or None if the last ones stay."""
+        """Restores the best weights and returns their step, or None if the last weights stay."""
         if not self.keep_best or not self.task.scored:
             return None
         best = self._best_readable(self._load)
@@ -151,7 +151,7 @@ class ScoreCallback(TrainerCallback):
         return best
 
     def _best_readable(self, read: Callable[[int], None]) -> int | None:
-        """The best step whose weights ``read`` can read; better ones are lost, which is said once."""
+        """The best step whose weights ``read`` can read. Better steps are lost, which is reported once."""
         wanted, why = self.best, ""
         while (best := self.best) is not None:
             try:
@@ -166,7 +166,7 @@ class ScoreCallback(TrainerCallback):
         return best
 
     def _look(self, step: int) -> None:
-        """Fails if the weights of a step are not there, or not those that were written."""
+        """Fails if the weights of a step are missing or differ from those that were written."""
         path = self._weights(step)
         if checkpoints.digest(path) != self.digests.get(step):
             raise ValueError(f"{path} is damaged")
@@ -190,10 +190,10 @@ class ScoreCallback(TrainerCallback):
 
 
 def _seal(record: Any) -> str:
-    """A hash of what is written, whatever the order of its keys."""
+    """A hash of the record that does not depend on the order of its keys."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def _both(trainer: ObjectiveTraining) -> nn.Module:
-    """The encoder, and the head and objective it was trained with."""
+    """The encoder together with its head and objective."""
     return nn.ModuleDict({"encoder": trainer.encoder, "loss": trainer.loss})

@@ -24,7 +24,7 @@ def _no_switch(value: Any) -> Any:
     return value
 
 
-# Last in each type: before the range, it would hide the range from the schema, and so from the list of keys.
+# Comes last in each type: before the range, it would hide the range from the schema, and so from the list of keys.
 _NUMBER = BeforeValidator(_no_switch)
 Positive = Annotated[float, Field(gt=0), _NUMBER]
 NotNegative = Annotated[float, Field(ge=0), _NUMBER]
@@ -40,10 +40,10 @@ Seed = Annotated[int, Field(ge=0, le=2**32 - 1), _NUMBER]  # numpy's random gene
 
 @dataclass(frozen=True)
 class OnlyFor:
-    """Marks a key that has an effect only in some runs: in words, and the value of the recipe that decides it."""
+    """Marks a key that has an effect only in some runs: a description of them, and the value that decides it."""
 
     words: str
-    needs: str  # the key or property that must be there, such as data.held_out
+    needs: str  # the key or property that must be set, such as data.held_out
 
 
 _SCORED = OnlyFor("runs with a score (text: evaluation.sts; images: data.held_out and evaluation.knn)", "scored")
@@ -51,7 +51,7 @@ _LABELLED = OnlyFor("images and three-lines, with an objective that reads labels
 
 
 def _unless_given(key: str, value: str) -> BeforeValidator:
-    """The value by which a section's model is chosen, where the section does not give it."""
+    """Fills in the value that chooses a section's model, if the section does not give it."""
     return BeforeValidator(
         lambda section: {key: value, **section} if isinstance(section, Mapping) and key not in section else section
     )
@@ -102,7 +102,7 @@ class ImageData(Data):
 
     @property
     def of_many_sizes(self) -> bool:
-        """Whether the images may differ in size, as far as the name of the source tells."""
+        """Whether the images may differ in size, judging by the name of the source."""
         return self.source != "digits"
 
 

@@ -1,4 +1,4 @@
-"""The random numbers of a run: where each process starts, and how to measure without moving them."""
+"""The random numbers of a run: the seed of each process, and measuring without advancing the generators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 
 
 def rank() -> int:
-    """This process's number among those the launcher started; 0 is the one that writes and speaks."""
+    """This process's rank among those the launcher started; rank 0 writes and prints."""
     return int(os.environ.get("RANK", "0"))
 
 
@@ -23,19 +23,19 @@ def processes() -> int:
 
 
 def seed_run(seed: int) -> None:
-    """Weights are drawn from the same numbers in every process."""
+    """Seeds every process alike, so that all draw the same weights."""
     random.seed(seed)
     np.random.seed(seed)
-    torch.manual_seed(seed)  # of all devices
+    torch.manual_seed(seed)  # seeds all devices
 
 
 def seed_process(seed: int) -> None:
-    """Views are drawn from numbers of each process's own."""
+    """Seeds each process differently, so that each draws its own views."""
     seed_run((seed + rank()) % 2**32)
 
 
 def drawn_order(count: int, seed: int) -> list[int]:
-    """The numbers below ``count`` in an order that the seed decides, whatever was drawn before.
+    """The numbers below ``count`` in an order that depends only on the seed, not on earlier draws.
 
     >>> sorted(drawn_order(4, seed=7)), drawn_order(4, seed=7) == drawn_order(4, seed=7)
     ([0, 1, 2, 3], True)
@@ -46,8 +46,8 @@ def drawn_order(count: int, seed: int) -> list[int]:
 
 @contextmanager
 def preserve_state(modules: Sequence[nn.Module], seed: int = 0) -> Iterator[None]:
-    """Inside, no gradient is kept and random numbers start from ``seed``; afterwards random states, the modules' modes
-    and their buffers (batch norm's statistics) are what they were."""
+    """Inside, no gradient is recorded and random numbers start from ``seed``. Afterwards random states, the modules'
+    modes and their buffers (batch norm's statistics) are restored."""
     modes = [(module, module.training) for each in modules for module in each.modules()]
     buffers = [
         (module, name, value, value.detach().clone())

@@ -26,11 +26,11 @@ from hypersphere.training.trainer import Inputs, ObjectiveTraining, ViewLoss
 Scores = dict[str, float]
 Say = Callable[[str], None]
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
-FORWARD = 1 / 3  # of a step's time, to embed a batch: the backward pass takes twice as long
+FORWARD = 1 / 3  # share of a step's time to embed a batch: the backward pass takes twice as long
 
 
 class Task(ABC):
-    """What a recipe makes of its data and encoder; each task is created from a recipe, a run's folder and ``echo``."""
+    """Data, encoder and Trainer of a recipe. Each task is created from a recipe, a run's folder and ``echo``."""
 
     key: ClassVar[str]  # the score that decides which weights are best
     trainer: ObjectiveTraining
@@ -38,27 +38,27 @@ class Task(ABC):
     width: int  # of the encoder's embedding
     sample: Inputs  # a batch of training instances to measure on, always the same
     held_out: list[Inputs]  # batches of instances never trained on, to measure on too
-    scored: bool  # whether there is a score on other data while training
+    scored: bool  # whether the task is scored on other data during training
     fingerprint: DataFingerprint | None = None  # None: the data is made from the recipe
 
     @abstractmethod
     def score(self) -> Scores:
-        """On other data, while training; called only if the task is scored."""
+        """Scores on other data during training; called only if the task is scored."""
 
     @abstractmethod
     def final(self) -> Scores:
-        """Once, at the end; empty if there is nothing to score on."""
+        """Scores once, at the end; empty if there is nothing to score on."""
 
     @abstractmethod
     def save(self, target: Path) -> None:
-        """Writes the encoder in the form its users open."""
+        """Writes the encoder in the format its users open."""
 
     def geometry(self) -> Scores:
-        """Of the data that ``score`` has just embedded."""
+        """The geometry of the data that ``score`` has just embedded."""
         return {}
 
     def given(self) -> Scores:
-        """What ``final`` measures, of the model before the run changes anything; empty if it was never trained."""
+        """The scores of ``final`` for the model before the run changes it; empty if it was never trained."""
         return {}
 
 
@@ -76,14 +76,15 @@ def held_out_rows(total: int, recipe: Recipe) -> tuple[list[int], list[int]]:
 
 
 def sample_rows(rows: list[int], recipe: Recipe) -> list[int]:
-    """A batch of the rows, evenly spread, since the first ones of a sorted file may all be of one kind."""
+    """A batch of evenly spaced rows: the first rows of a sorted file may all be of one kind."""
     count = min(len(rows), recipe.batch.size)
     return [rows[place * len(rows) // count] for place in range(count)]
 
 
 def measured_rows(rows: list[int], recipe: Recipe, steps: int, echo: Say) -> list[list[int]]:
     """Held-out rows in batches of the training's size, drawn with the seed: all of them, or as many as monitor.rows
-    allows, or, if the monitor is left to itself, as many as can be embedded five times in 5 % of the steps' time."""
+    allows. With neither monitor.rows nor monitor.every, as many as can be embedded five times in 5 % of the steps'
+    time."""
     order = drawn_order(len(rows), recipe.seed)
     most = recipe.monitor.rows or len(rows)
     if recipe.monitor.rows is None and not recipe.monitor.every:
@@ -97,12 +98,12 @@ def measured_rows(rows: list[int], recipe: Recipe, steps: int, echo: Say) -> lis
 
 
 def view_loss(recipe: Recipe, width: int) -> ViewLoss:
-    """Head and objective of a recipe on embeddings of a width; 0: the head is the encoder's own."""
+    """Head and objective of a recipe for embeddings of a width; 0: the head is the encoder's own."""
     return ViewLoss(recipe.create_objective(gather=True), create_head(recipe, width) if width else None)
 
 
 def create_head(recipe: Recipe, width: int) -> Head:
-    """The head of a recipe on embeddings of a width."""
+    """The head of a recipe for embeddings of a width."""
     head = recipe.head
     return projection_head(head.kind, width, getattr(head, "output", None), getattr(head, "hidden", None))
 

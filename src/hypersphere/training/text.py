@@ -36,8 +36,8 @@ from hypersphere.training.task import (
 )
 from hypersphere.training.trainer import Inputs, ObjectiveTraining
 
-PLAIN_POOLING, PLAIN_LENGTH = "cls", 32  # SimCSE's, for a transformer that has neither
-FEWEST, PARTS = 32, 8  # rows of a chunk at least, chunks of a batch at most: products stay large, lengths alike
+PLAIN_POOLING, PLAIN_LENGTH = "cls", 32  # SimCSE's values, for a transformer that has neither
+FEWEST, PARTS = 32, 8  # fewest rows of a chunk, most chunks of a batch: products stay large, lengths alike
 
 
 class TextTrainer(ObjectiveTraining, SentenceTransformerTrainer):  # type: ignore[misc]
@@ -54,15 +54,15 @@ class TextTrainer(ObjectiveTraining, SentenceTransformerTrainer):  # type: ignor
         return dataset  # rows of a corpus, not columns of a table
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """The card is ours, written when the run is over."""
+        """Adds nothing: hypersphere writes its own card at the end of the run."""
 
 
 class Chunks:
-    """Collates texts into chunks of rows of like length, every chunk padded to its own longest row.
+    """Collates texts into chunks of rows of similar length, every chunk padded to its own longest row.
 
-    The views stand one after another: row v N + i of the batch is view v of instance i, and ``place`` says where it is
-    among the chunks' rows. Dropout views are the same tokens twice. ``prompt`` stands before every text; the pooling
-    leaves out the first ``skipped`` tokens.
+    The views follow one another: row v N + i of the batch is view v of instance i, and ``place`` holds its index among
+    the chunks' rows. Dropout views are the same tokens twice. ``prompt`` precedes every text; the pooling leaves out
+    the first ``skipped`` tokens.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class TextTask(Task):
         self.scored = recipe.scored
 
     def score(self) -> Scores:
-        """STS-B's development set; Spearman × 100 of cosines."""
+        """Spearman × 100 of cosines on STS-B's development set."""
         self._embedded.forget()  # the weights have changed
         return {"stsb_dev": 100 * score_pairs(self._embedded, self._parts["stsb_dev"])}
 
@@ -171,7 +171,7 @@ class TextTask(Task):
 
 
 def _scored_parts(where: str | None) -> dict[str, ScoredPairs]:
-    """STS-B's development and test set; a file of one's own has no other part."""
+    """STS-B's development and test set; a user's own file has only one part."""
     if where is None:
         return {}
     parts = {"stsb_dev": load_sts_benchmark(where, "dev")}
@@ -179,7 +179,7 @@ def _scored_parts(where: str | None) -> dict[str, ScoredPairs]:
 
 
 def _check_room(encoder: SentenceEncoder, recipe: TextRecipe, prompt: str) -> None:
-    """Refuses a length at which every text is the same."""
+    """Refuses a length that truncates all texts to the same tokens."""
     taken, most = len(encoder.tokenizer(prompt)["input_ids"]), recipe.encoder.max_length
     if most is not None and most <= taken:
         what = "the prompt and the special tokens" if prompt else "the special tokens"
@@ -187,7 +187,7 @@ def _check_room(encoder: SentenceEncoder, recipe: TextRecipe, prompt: str) -> No
 
 
 def _refuse_equal_views(trainer: TextTrainer, batch: Inputs) -> None:
-    """Dropout makes the two views of a sentence; some encoders have none, and would learn nothing from equal ones."""
+    """Refuses dropout views from an encoder without dropout: its two views are equal, and it would learn nothing."""
     recipe, encoder = trainer.recipe, trainer.encoder
     with preserve_state([encoder], recipe.seed):
         encoder.train()
@@ -221,7 +221,7 @@ def _head_in_words(recipe: TextRecipe) -> str:
     return f"{recipe.head.kind}, used in training only; the saved model and every evaluation go without it"
 
 
-# --- the encoder a run is given: what it has of its own is kept, what it lacks is SimCSE's, the rest is set
+# --- the encoder of a run: its own modules are kept, missing ones are SimCSE's, the recipe sets the rest
 
 
 def open_encoder(recipe: TextRecipe, echo: Say) -> tuple[SentenceEncoder, TextRecipe]:
@@ -251,7 +251,7 @@ def open_encoder(recipe: TextRecipe, echo: Say) -> tuple[SentenceEncoder, TextRe
 
 
 def _kept_and_set(recipe: TextRecipe, own: bool) -> str:
-    """What the run does to the modules between the tokens and the embedding."""
+    """Describes which modules between the tokens and the embedding the run keeps and which it sets."""
     if not own:
         return "a plain transformer, which has no pooling of its own; set: "
     keys = {
@@ -269,8 +269,8 @@ def _kept_and_set(recipe: TextRecipe, own: bool) -> str:
 def score_as_given(recipe: TextRecipe, parts: Sequence[ScoredPairs]) -> list[float]:
     """STS of the model in ``recipe.encoder.name`` before any change, Spearman × 100 of each part.
 
-    A plain transformer is measured as the run begins with it. The embeddings are kept in the evaluation's cache, so
-    that the next run that starts from the same model has them at once.
+    A plain transformer is measured with the pooling and length that the run begins with. The embeddings stay in the
+    evaluation's cache, so that the next run from the same model need not compute them.
     """
     own, wanted = has_own_modules(recipe.encoder.name), recipe.encoder
     pooling, length = (None, None) if own else (wanted.pooling or PLAIN_POOLING, wanted.max_length or PLAIN_LENGTH)
@@ -278,6 +278,6 @@ def score_as_given(recipe: TextRecipe, parts: Sequence[ScoredPairs]) -> list[flo
     texts = [text for part in parts for side in (part.first, part.second) for text in side]
     try:
         store, _ = embed(model, texts, default_cache())
-    except OSError:  # a cache that cannot be written costs time, not the run
+    except OSError:  # a cache that cannot be written costs time but does not end the run
         store, _ = embed(model, texts, None)
     return [100 * score_pairs(store.rows, part) for part in parts]

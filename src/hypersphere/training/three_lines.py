@@ -15,7 +15,7 @@ from hypersphere.training.task import Say, Scores, Task, held_out_rows, measured
 
 
 class ThreeLinesTask(Task):
-    """Points about three lines, scored by whether neighbours lie on the same line."""
+    """Points around three lines; the score measures whether neighbours lie on the same line."""
 
     key = "knn"
     views = 2

@@ -1,6 +1,6 @@
-"""What training on views needs beyond a Trainer: head and objective, exact sharing, checkpoints that can be trusted.
+"""Additions to a Trainer for training on views: head and objective, exact sharding, verified checkpoints.
 
-``ObjectiveTraining`` stands before transformers' Trainer (images, synthetic worlds) or sentence-transformers' (text).
+``ObjectiveTraining`` is mixed into transformers' Trainer (images, synthetic worlds) or sentence-transformers' (text).
 The encoder is the Trainer's model; head and objective are ``self.loss``, trained beside it.
 """
 
@@ -30,11 +30,11 @@ from hypersphere.training.folder import OBJECTIVE
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.sections import AdamW
 
-Inputs = dict[str, Any]  # a batch as the collator gives it: tensors by name, and for text its chunks
+Inputs = dict[str, Any]  # a batch from the collator: tensors by name, and for text its chunks
 
 
 class NotFiniteError(ArithmeticError):
-    """A loss or gradient that is no number; the sentence says where it happened."""
+    """A loss or gradient is not finite; the message names the place."""
 
 
 class ViewLoss(nn.Module):
@@ -71,7 +71,7 @@ else:
 
 
 class ObjectiveTraining(_Base):
-    """Mixed into a Trainer: ``embed`` is what a task defines."""
+    """Mixed into a Trainer; each task defines ``embed``."""
 
     recipe: Recipe
     loss: ViewLoss
@@ -79,7 +79,7 @@ class ObjectiveTraining(_Base):
 
     @property
     def encoder(self) -> nn.Module:
-        """The encoder itself, without what several processes wrap around it."""
+        """The encoder itself, without the wrapper for several processes."""
         assert self.model is not None
         return self.model
 
@@ -94,7 +94,7 @@ class ObjectiveTraining(_Base):
         self._rows = inputs["rows"]
         try:
             value = self.loss(views, inputs.get("labels"))
-        except NotFiniteRowsError:  # of the encoder, or of what the head makes of them
+        except NotFiniteRowsError:  # rows of the encoder or of the head
             self._stop(views, inputs)
         if not bool(torch.isfinite(value)):
             self._stop(views, inputs)
@@ -109,7 +109,7 @@ class ObjectiveTraining(_Base):
                 name: float(value.detach()) for name, value in self.loss.terms(views, inputs.get("labels")).items()
             }
             terms = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
-        except ValueError as error:  # rows that are no numbers are refused before any term exists
+        except ValueError as error:  # rows that are not finite are refused before any term is computed
             terms = str(error)
         raise NotFiniteError(
             f"the loss is not finite at step {self.state.global_step + 1}; rows of the batch: {_listed(which)}; {terms}"
@@ -122,7 +122,7 @@ class ObjectiveTraining(_Base):
         self.loss.zero_grad()
         value: Tensor = super().training_step(model, inputs, num_items_in_batch)
         if dist.is_available() and dist.is_initialized():
-            for parameter in self.loss.parameters():  # the encoder's gradients are averaged by DDP
+            for parameter in self.loss.parameters():  # DDP averages the encoder's gradients
                 if parameter.grad is not None:
                     dist.all_reduce(parameter.grad)
                     parameter.grad /= dist.get_world_size()
@@ -132,7 +132,7 @@ class ObjectiveTraining(_Base):
         return self.accelerator.clip_grad_norm_(self._parameters(), self.args.max_grad_norm)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
-        """The norm before clipping; called before every step of the optimiser, which must not see NaN."""
+        """The norm before clipping. Called before every step of the optimiser, so that NaN never reaches it."""
         norm = self.accelerator.clip_grad_norm_(self._parameters(), float("inf")) if grad_norm is None else grad_norm
         if not bool(torch.isfinite(torch.as_tensor(norm))) and not self.args.fp16:  # fp16's scaler skips such steps
             step = self.state.global_step + 1
@@ -179,7 +179,7 @@ class ObjectiveTraining(_Base):
             if self.args.should_save:
                 checkpoints.seal(folder)
             if dist.is_available() and dist.is_initialized():
-                dist.barrier()  # no process ends the run before the seal is there
+                dist.barrier()  # no process ends the run before the seal is written
         except (OSError, RuntimeError, SafetensorError) as error:
             if self.args.world_size > 1:
                 raise  # the others wait for this one
@@ -194,10 +194,10 @@ class ObjectiveTraining(_Base):
 
 
 class Batches(Sampler[list[int]]):
-    """Rows of every batch of an epoch; each process takes its consecutive share of each of them.
+    """Rows of every batch of an epoch; each process takes a consecutive shard of each batch.
 
-    However many processes there are, the batches are the same. An incomplete last batch is left out: its loss would
-    have fewer negatives and its gradient another size.
+    The batches do not depend on the number of processes. An incomplete last batch is left out: its loss would have
+    fewer negatives and its gradient another size.
     """
 
     def __init__(self, rows: int, size: int, seed: int, rank: int = 0, world: int = 1) -> None:
@@ -236,7 +236,7 @@ class Loader(DataLoader[Any]):
 class LARS(Optimizer):
     """v ← μ v + η ρ (g + β w),  w ← w - lr v,  with ρ = ‖w‖ / ‖g + β w‖ for every matrix or kernel.
 
-    Vectors (biases, normalisation) take a plain step, without decay or adaptation, as SimCLR has it.
+    Vectors (biases, normalisation) take a plain step, without decay or adaptation, as in SimCLR.
     trust: η. The adapted gradient has norm η ‖w‖.
     """
 
@@ -270,7 +270,7 @@ class LARS(Optimizer):
 
 
 def save_weights(module: nn.Module, path: Path) -> None:
-    """A module's parameters and buffers as safetensors; appears complete or not at all."""
+    """Writes a module's parameters and buffers as safetensors; the file appears complete or not at all."""
     state = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
     atomic_write(path, lambda place: save_file(state, place))
 

@@ -1,6 +1,6 @@
-"""What has gone wrong with a run, in words: the evidence in numbers, and what to try.
+"""Verdicts on a run that has gone wrong: a sentence, the evidence in numbers, and what to try.
 
-``judge`` reads the measurements of a run so far and nothing else, so it can be asked again of any metrics.jsonl.
+``judge`` reads only the measurements of a run so far, so it can be repeated on any metrics.jsonl.
 """
 
 from __future__ import annotations
@@ -23,23 +23,22 @@ from hypersphere.training.journal import Record
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Where a number becomes a verdict, and why there.
+    """The values at which a number becomes a verdict, with their reasons.
 
     fused_*, collapsed_*, fewest_dimensions: see hypersphere.diagnostics.thresholds, which ``diagnose`` reads too.
-    dissipated: share of anchors with gradient under which a batch teaches next to nothing.
+    dissipated: share of anchors with gradient below which a batch teaches next to nothing.
     small_gap: cosine between positive and hardest negative, median over anchors. Nie's MPT is too early with m = 0.10
         (Fig. 3c) and best from 0.20 to 0.35, as Li's gates are (0.27 to 0.37); InfoNCE's edge τ log n is 0.21 to 0.24.
     never, never_share: mean dissipation and share of anchors with gradient that count as "no anchor has stopped".
     large_gap: far beyond every margin that was best in either paper; Nie's m = 0.80 overfits (Fig. 3e).
-    turned, least_fall: rise of a held-out InfoNCE above its best that noise does not explain, as a share of how far it
-        had fallen, or of half a nat if it fell less.
-    settled: as many measurements in a row must say the same (and, for overfitting, come after the best one; their mean
-        is what is compared), so that a moment's transition is no verdict. confirmed: the same for what is urgent.
-    alive: share of anchors with gradient above which a gradient of zero cannot be the loss's doing.
+    turned, least_fall: rise of a held-out InfoNCE above its best that noise does not explain, as a share of its earlier
+        fall, or of half a nat if it fell less.
+    settled: number of consecutive measurements that must agree, so that a brief transition is no verdict. For
+        overfitting they must follow the best one, and their mean is compared. confirmed: the same for urgent verdicts.
+    alive: share of anchors with gradient above which the loss cannot be the cause of a zero gradient.
     dead, zero: gradient norm as a share of the largest the run has had (float32 keeps seven digits), and in itself.
     exploded_embedding, exploded_gradient: growth over the first measurement, and over the largest of the first three.
-        Raw rows do get longer in a healthy run (the gradient is at right angles to them), a few times; gradients vary
-        more.
+        Raw rows grow a few times longer in a healthy run too (the gradient is orthogonal to them); gradients vary more.
     """
 
     fused_cosine: float = FUSED_COSINE
@@ -90,11 +89,11 @@ class History:
 
     @property
     def last(self) -> Record:
-        """The latest training record, or held-out where nothing else is measured."""
+        """The latest training record, or the latest held-out one if nothing else is measured."""
         return (self.training or self.held_out)[-1]
 
     def series(self, name: str) -> list[float]:
-        """A number over the run, of the same split as ``last``; NaN where it is missing."""
+        """A number over the run, from the same split as ``last``; NaN where it is missing."""
         return [_get(record, name) for record in self.training or self.held_out]
 
     @property
@@ -103,13 +102,13 @@ class History:
         return [record for record in self.training or self.held_out if not record.get("brief")]
 
     def lately(self, count: int, holds: Callable[[Record], bool], whole: bool = False) -> bool:
-        """Whether something holds for each of the latest measurements, or of the latest with an anatomy."""
+        """Whether a condition holds for each of the latest measurements, or of the latest with an anatomy."""
         records = (self.whole if whole else self.training or self.held_out)[-count:]
         return len(records) == count and all(holds(record) for record in records)
 
 
 def judge(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> list[Verdict]:
-    """What can be said of a run from its measurements so far; an empty list if all is well.
+    """The verdicts on a run from its measurements so far; an empty list if all is well.
 
     >>> healthy = {"step": 10, "split": "training", "effective_rank": 20.0, "rows": 64, "dimension": 32}
     >>> judge([healthy])
@@ -119,18 +118,18 @@ def judge(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> lis
     ['over-fusion']
     """
     run = History(history)
-    if not run.training and not run.held_out:  # nothing but scores
+    if not run.training and not run.held_out:  # only scores were recorded
         return []
     verdicts = [verdict for check in CHECKS if (verdict := check(run, thresholds)) is not None]
-    if any(verdict.name == "over-fusion" for verdict in verdicts):  # the others then say the same in other words
+    if any(verdict.name == "over-fusion" for verdict in verdicts):  # the others then repeat it
         verdicts = [verdict for verdict in verdicts if verdict.name in ("over-fusion", "exploding norms")]
     return verdicts
 
 
 def suspect(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> list[str]:
-    """What the last measurement of a run shows and too few before it to be a verdict, in sentences.
+    """Problems that the last measurement of a run shows, but too few before it for a verdict, in sentences.
 
-    Overfitting is no matter of one measurement, and exploding norms need no second one.
+    Overfitting is left out: it needs several measurements. So are exploding norms: one measurement gives a verdict.
     """
     if not history:
         return []
@@ -142,13 +141,13 @@ def suspect(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> l
 
 
 def shortage(history: Sequence[Record], thresholds: Thresholds = THRESHOLDS) -> list[str]:
-    """Which verdicts a run cannot have had for want of measurements, in a sentence."""
+    """Verdicts that were impossible because the run has too few measurements, in a sentence."""
     run, needed = History(history), thresholds.settled
     seen, whole = len(run.training or run.held_out), len(run.whole)
     if not seen or whole >= needed:
         return []
     what, count = ("dissipation", whole) if seen >= needed else ("the run", seen)
-    if seen < needed and judge(history, thresholds):  # some verdicts take fewer
+    if seen < needed and judge(history, thresholds):  # some verdicts need fewer
         return []
     times = "once" if count == 1 else f"{count} times"
     return [
@@ -180,7 +179,7 @@ def over_fusion(run: History, limits: Thresholds) -> Verdict | None:
 
 
 def dimensional_collapse(run: History, limits: Thresholds) -> Verdict | None:
-    """Few of the dimensions carry the embeddings."""
+    """The embeddings use few of their dimensions."""
     last, reachable = run.last, _reachable(run.last)
     if reachable < limits.fewest_dimensions:
         return None
@@ -204,7 +203,7 @@ def dimensional_collapse(run: History, limits: Thresholds) -> Verdict | None:
 
 
 def dissipation_too_early(run: History, limits: Thresholds) -> Verdict | None:
-    """The loss has let go of its anchors although positives and negatives are hardly apart."""
+    """The anchors no longer receive gradient although positives and negatives are hardly separated."""
 
     def stopped(record: Record) -> bool:
         share, gap = _get(record, "with_gradient"), _get(record, "hardest_gap_50")
@@ -224,7 +223,7 @@ def dissipation_too_early(run: History, limits: Thresholds) -> Verdict | None:
 
 
 def dissipation_never(run: History, limits: Thresholds) -> Verdict | None:
-    """The loss goes on pushing apart what has long been apart."""
+    """The loss still pushes apart pairs that have long been separated."""
 
     def restless(record: Record) -> bool:
         moving = _get(record, "with_gradient") >= limits.never_share and _get(record, "dissipation") >= limits.never
@@ -245,9 +244,9 @@ def dissipation_never(run: History, limits: Thresholds) -> Verdict | None:
 
 
 def overfitting(run: History, limits: Thresholds) -> Verdict | None:
-    """Held-out losses turn while training ones fall (Nie et al. 2023, Fig. 1)."""
+    """Held-out losses rise while training losses fall (Nie et al. 2023, Fig. 1)."""
     turned = {name: turn for name in ("infonce", "objective") if (turn := _turn(run, name, limits)) is not None}
-    if "infonce" not in turned:  # the value of a modified objective means nothing; InfoNCE's always does
+    if "infonce" not in turned:  # a modified objective's value has no meaning here; InfoNCE's always has
         return None
     step, best, now, then, trained = turned["infonce"]
     both = " The objective itself did the same." if "objective" in turned else ""
@@ -262,7 +261,7 @@ def overfitting(run: History, limits: Thresholds) -> Verdict | None:
 
 
 def dead_gradient(run: History, limits: Thresholds) -> Verdict | None:
-    """The loss has gradient for its anchors and none of it reaches a parameter."""
+    """The anchors have gradient, but none of it reaches a parameter."""
     largest = _largest(run.series("gradient_norm"))
     low = max(limits.zero, limits.dead * largest)
 
@@ -284,7 +283,7 @@ def dead_gradient(run: History, limits: Thresholds) -> Verdict | None:
 
 
 def exploding_norms(run: History, limits: Thresholds) -> Verdict | None:
-    """Embeddings or gradients have grown out of all proportion, or are no numbers any more."""
+    """Embeddings or gradients have grown out of all proportion, or are no longer finite."""
     said = []
     for name, words, times, first in (
         ("embedding_norm", "the mean length of the raw embeddings", limits.exploded_embedding, 1),
@@ -318,8 +317,8 @@ CHECKS: tuple[Callable[[History, Thresholds], Verdict | None], ...] = (
 
 
 def _turn(run: History, name: str, limits: Thresholds) -> tuple[int, float, float, float, float] | None:
-    """Step and value of the best held-out measurement, the mean of the latest, and training's at both times; None
-    unless the former has risen and the latter has not."""
+    """Step and value of the best held-out measurement, the mean of the latest ones, and the training values at both
+    times. None unless the held-out value has risen and the training value has fallen."""
     held = [(r["step"], _get(r, name)) for r in run.held_out if math.isfinite(_get(r, name))]
     trained = [(r["step"], _get(r, name)) for r in run.training if math.isfinite(_get(r, name))]
     if len(held) <= limits.settled + 1 or not trained:
