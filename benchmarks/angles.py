@@ -1,7 +1,7 @@
 """The angle simulation beside a plain numpy loop over the grid: ``python -m benchmarks.angles [--points 100]``.
 
-The loop is what one writes first: for every point of the grid draw the angles, compute InfoNCE's dissipation, average.
-Both are timed in this run; the loop on every tenth point of the grid, since it is linear in the number of points.
+The loop is the obvious version: at every grid point it draws the angles, computes InfoNCE's dissipation and averages.
+Both are timed in this run. The loop runs on every tenth point only, since it is linear in the number of points.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESULT = Path(__file__).parent / "results" / "angles.json"
 
 
 def numpy_loop(grid: AngleGrid, every: int, temperature: float = 0.05) -> tuple[float, int]:
-    """Seconds for every ``every``-th point of the grid, and how many points that is."""
+    """Seconds for every ``every``-th point of the grid, and the number of these points."""
     draw = np.random.default_rng(grid.seed)
     points = [
         (positive, negative)

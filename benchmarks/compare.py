@@ -2,8 +2,8 @@
 
     python -m benchmarks.compare [--steps 200] [--json benchmarks/results/compare.json]
 
-The same study on the digits twice, once for each way to share two cores. Overhead is the time of the study, times the
-runs side by side, over the sum of the runs' own times.
+The same study on the digits runs twice, once for each way to share two cores. Overhead is the time of the study, times
+the runs side by side, over the sum of the runs' own times, minus 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hypersphere.studies.compare.worker import cores
 
 
 def measure(jobs: int, steps: int, folder: Path) -> dict[str, float]:
-    """One study with so many runs side by side, the cores shared among them."""
+    """One study with ``jobs`` runs side by side that share the cores."""
     start = time.perf_counter()
     comparison = compare(
         "digits", ["ntxent", "dhel"], [f"steps={steps}"], trials=3, seeds=4, jobs=jobs, echo=lambda words: None,

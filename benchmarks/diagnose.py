@@ -1,9 +1,9 @@
 """The check-up of a million rows of 768 from a mapped file: ``python -m benchmarks.diagnose [--rows N] [--dims D]``.
 
-Each size runs in a process of its own. Memory is what the process itself allocates (RssAnon) at its highest, less what
-it had before: pages of the mapped file are the input and not counted. A quarter of the rows is run too, so that the
-time per row at both sizes shows whether the cost is linear; processor time, since others may share the machine. Needs
-Linux, and room for the file (3 GB).
+Each size runs in a process of its own. Memory is the rise of the process's own memory (RssAnon) to its peak: pages of
+the mapped file are the input and not counted. A quarter of the rows is run too, so that the time per row at both sizes
+shows whether the cost is linear. Time is processor time, since others may share the machine. Needs Linux, and room for
+the file (3 GB).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def measure(path: Path, threads: int, answer: Any) -> None:
 
 
 def _answer(process: Any, answer: Any) -> Any:
-    """What the process measured; not waited for once it has died."""
+    """The measurement of the process; the wait ends if the process dies."""
     while True:
         alive = process.is_alive()
         try:

@@ -1,12 +1,12 @@
 """Sentence evaluation beside sentence-transformers, task by task: ``python -m benchmarks.evaluation DIR MODEL``.
 
-DIR is SentEval's data folder, MODEL a sentence-transformers folder. Measured in one run, the ways taking turns:
+DIR is SentEval's data folder, MODEL a sentence-transformers folder. One run measures in turns:
 
 - the seven STS sets: ours from an empty cache (checking the files, encoding, scoring) and the library's
   EmbeddingSimilarityEvaluator with its defaults, one task after the other;
 - with ``--transfer`` the fourteen sets: ours, encoding and with the classifiers, and the library encoding the sets one
   after the other (its evaluator for STS, ``encode`` for the transfer sets; no classifier);
-- one set's classifiers: ours, and SentEval's protocol as a plain loop, a sample of whose fits is timed;
+- one set's classifiers: ours, and SentEval's protocol as a plain loop, timed on a sample of its fits;
 - a second evaluation of the same model, in a new process, from the cache.
 """
 
@@ -48,7 +48,7 @@ def seconds(job: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def evaluators(folder: Path, tasks: list[str], model: Any) -> dict[str, float]:
-    """Spearman × 100 of every task by the library's evaluator: a year's parts put together, as in setting 'all'."""
+    """Spearman × 100 of every task by the library's evaluator; a year's parts are joined, as in setting 'all'."""
     from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 
     found = {}
@@ -68,13 +68,13 @@ def encode_sets(folder: Path, tasks: list[str], model: Any) -> None:
 
 
 def encode_all(options: Any, tasks: list[str], cache: Path) -> None:
-    """Reading and checking the files included, as in the library's turns."""
+    """Includes reading and checking the files, as in the library's turns."""
     texts = sentences_of(*load_tasks(options.folder, options.folder, tasks))
     embed(open_model(options.model), texts, cache)
 
 
 def classifiers(folder: Path, task: str, model: str, cache: Path) -> dict[str, float]:
-    """Seconds of all fits of one nested cross-validation: ours; and the plain loop's, from a sample of its fits."""
+    """Seconds of all fits of one nested cross-validation: ours, and the plain loop's from a sample of its fits."""
     from tests.evaluation.senteval_loop import OneClassifier
 
     data = load_transfer(folder, [task])[task].train

@@ -2,10 +2,10 @@
 
     python -m benchmarks.full_scale [--only cloa-rates,nie-objectives] [--json benchmarks/results/full_scale.json]
 
-Without a GPU, the data sets or the weights: BERT-base, RoBERTa-base's place taken by the same, ResNet-18 and ResNet-50
-come from their configurations with random weights, the data are a few made-up rows. For every contest one run of its
-first objective is trained for four steps, stopped by SIGTERM in the middle, resumed, and scored on held-out rows; its
-scores mean nothing.
+It needs no GPU, data sets or weights. BERT-base (also in the place of RoBERTa-base), ResNet-18 and ResNet-50 come from
+their configurations with random weights, and the data are a few made-up rows. For every contest one run of its first
+objective is trained for four steps, stopped by SIGTERM in the middle, resumed, and scored on held-out rows. The scores
+mean nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FEW = {
 
 
 def make_data(home: Path) -> None:
-    """Made-up data under the names that the full scale looks for, and BERT-base with random weights."""
+    """Made-up data under the names that the full scale reads, and BERT-base with random weights."""
     import io
     import tarfile
 
@@ -97,7 +97,7 @@ def recipe_of(name: str, folder: Path) -> Recipe:
             "evaluation.after=[]",
         ]
     kept = [word for word in study.changes if word.partition("=")[0] not in {each.partition("=")[0] for each in words}]
-    if recipe.task == "image":  # the section evaluation is given as a whole there
+    if recipe.task == "image":  # image contests give the section evaluation as a whole
         kept = [word for word in kept if not word.startswith("evaluation=")]
     if recipe.task == "three-lines":
         words = ["steps=4", "checkpoint.every=1", "loggers=[]"]

@@ -1,10 +1,10 @@
-"""An environment for lightly, which `hypersphere benchmark objectives` then finds by itself.
+"""Creates an environment for lightly, which `hypersphere benchmark objectives` then finds by itself.
 
     .venv/bin/python benchmarks/lightly_env/create.py
 
-lightly needs torchvision, whose wheels work only with the build of torch they were made for: hence an environment of
-its own. It gets the version of torch that runs this script, in the build of the package index, so that the same torch
-is measured on both sides; if there is none, the one that pip picks. Takes minutes and, where torch comes with CUDA,
+lightly needs torchvision, whose wheels work only with the build of torch they were made for, so it gets an environment
+of its own. The environment has this interpreter's version of torch in the build of the package index, so that the same
+torch is measured on both sides; if there is none, pip picks one. This takes minutes and, if torch comes with CUDA,
 about 5 GB.
 """
 

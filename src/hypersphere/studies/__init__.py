@@ -1,1 +1,1 @@
-"""Studies: what an objective does, measured beside what is known."""
+"""Studies: measurements of objectives beside known results."""

@@ -1,4 +1,4 @@
-"""Command lines whose mistakes are answered with one sentence and exit code 2, and Ctrl-C with another and 130."""
+"""Command lines: a mistake ends with one sentence and exit code 2, Ctrl-C with one sentence and exit code 130."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INTERRUPTED = 130
 
 
 class Arguments(argparse.ArgumentParser):
-    """An argument parser that says what is wrong and nothing else."""
+    """An argument parser that prints only the error."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{message[:1].upper()}{message[1:]}\n")
@@ -35,8 +35,8 @@ def whole_number(at_least: int) -> Callable[[str], int]:
 
 
 def run_command(command: Callable[[], int], if_stopped: str = "nothing was written") -> NoReturn:
-    """Ends the process with the command's exit code, or says what became of it if somebody stopped it,
-    or what was wrong with a file or a setting."""
+    """Ends the process with the command's exit code. Prints one sentence if the command was interrupted, or if a file
+    or a setting was wrong."""
     try:
         code = command()
     except KeyboardInterrupt:

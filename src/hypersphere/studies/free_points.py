@@ -2,8 +2,8 @@
 
     python -m hypersphere.studies.free_points --out demo --seed 0
 
-Both views are the same free points, so alignment is perfect from the start and all that is left of an objective is
-how it spreads its negatives. For a few points the best spread is known: the regular simplex and the cross-polytope
+Both views are the same free points, so alignment is perfect from the start and only the spread of the negatives
+remains of an objective. For a few points the best spread is known: the regular simplex and the cross-polytope
 minimise every completely monotone energy (Cohn and Kumar 2007). For many points on S² no set has a smaller Gaussian
 energy than the uniform measure, nor a larger smallest angle than Fejes Tóth's bound.
 """
@@ -28,13 +28,13 @@ from hypersphere.report import atomic_write
 from hypersphere.studies.arguments import Arguments, run_command, whole_number
 
 T = 2.0  # of the Gaussian potential e^{-t‖x-y‖²} that measures the spread
-ANGLE_REACHED, ENERGY_REACHED = math.radians(0.5), 1e-4  # this close to the optimum counts as there
+ANGLE_REACHED, ENERGY_REACHED = math.radians(0.5), 1e-4  # this close to the optimum counts as reached
 SAME_PLACE = math.radians(0.5)
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """An objective as it takes part: its name on the picture and its settings."""
+    """An objective in the study: its name on the picture and its settings."""
 
     label: str
     name: str
@@ -58,7 +58,7 @@ CONTESTANTS = (
 
 @dataclass(frozen=True)
 class PointSet:
-    """How many points, in how many dimensions, and the best way to place them where it is known."""
+    """The number of points, the dimension, and the optimal placement if it is known."""
 
     name: str
     count: int
@@ -67,7 +67,7 @@ class PointSet:
 
 
 def upright(points: Tensor) -> Tensor:
-    """The same set turned so that its first point is at the top and its second in the half-plane x > 0."""
+    """The same set rotated so that its first point is at the top and its second in the half-plane x > 0."""
     frame = torch.linalg.qr(points[:2].T).Q  # (3, 2): along the first point, then towards the second
     frame = frame * (points[:2] @ frame).diagonal().sign()
     return points @ torch.stack([frame[:, 1], torch.linalg.cross(frame[:, 0], frame[:, 1]), frame[:, 0]], dim=1)
@@ -88,9 +88,9 @@ MANY = PointSet("200 points in 3 dimensions", 200, 3)
 
 
 def spread(objective: Objective, start: Tensor, steps: int, learning_rate: float = 0.05) -> Tensor:
-    """Where ``steps`` steps of Adam take the points (N, D), on the sphere, the rate falling to 0 along a cosine.
+    """The points (N, D) on the sphere after ``steps`` steps of Adam, with the rate falling to 0 along a cosine.
 
-    Without momentum (β₁ = 0), so that a point stops where its gradient does, and with a short memory (β₂ = 0.99).
+    Adam has no momentum (β₁ = 0), so that a point stops where its gradient vanishes, and a short memory (β₂ = 0.99).
     """
     points = unit(start).detach().clone().requires_grad_()
     optimiser = torch.optim.Adam([points], lr=learning_rate, betas=(0.0, 0.99))
@@ -111,7 +111,7 @@ def nearest_angles(points: Tensor) -> Tensor:
 
 
 def gaussian_energy(points: Tensor, t: float = T) -> float:
-    """Mean of e^{-t‖x-y‖²} over all N² pairs, each point with itself too: at least the uniform measure's."""
+    """Mean of e^{-t‖x-y‖²} over all N² pairs, including each point with itself: at least the uniform measure's."""
     return float(torch.exp(-t * (2 - 2 * points @ points.T)).mean())
 
 
@@ -135,7 +135,7 @@ def largest_smallest_angle(count: int) -> float:
 
 
 def places(points: Tensor) -> int:
-    """How many groups of points closer than half a degree there are."""
+    """Number of groups of points closer than half a degree."""
     left, count = torch.ones(len(points), dtype=torch.bool), 0
     near = points @ points.T > math.cos(SAME_PLACE)
     while left.any():
@@ -156,7 +156,7 @@ def gradient_left(objective: Objective, points: Tensor) -> float:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one objective made of one point set."""
+    """The result of one objective on one point set."""
 
     contestant: Contestant
     of: PointSet
@@ -179,7 +179,7 @@ class Outcome:
 
     @property
     def reached(self) -> bool:
-        """Whether the points stand as the known optimum does."""
+        """Whether the points have reached the known optimum."""
         best = self.of.optimum
         assert best is not None
         off = abs(self.smallest - float(nearest_angles(best).min()))
@@ -187,7 +187,7 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """Why the points stand where they stand: "optimum", "margin holds", "gradient fades" or "still moving"."""
+        """The reason for the final positions: "optimum", "margin holds", "gradient fades" or "still moving"."""
         if self.reached:
             return "optimum"
         objective = self.contestant.create()
@@ -214,7 +214,7 @@ def run(of: PointSet, seed: int, steps: int) -> list[Outcome]:
 
 
 def aligned(points: Tensor, onto: Tensor) -> Tensor:
-    """The few points turned, reflected and renumbered to lie as near to ``onto`` as they can; for the eye only."""
+    """The points rotated, reflected and renumbered to lie as near to ``onto`` as possible; for the picture only."""
     orders = torch.tensor(list(permutations(range(len(points)))))
     shuffled = points[orders]  # (orders, N, D)
     U, _, V = torch.linalg.svd(shuffled.transpose(1, 2) @ onto)
@@ -239,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("the picture needs matplotlib: pip install 'hypersphere-lab[figures]'.")
     outcomes: dict[str, list[Outcome]] = {}
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # sets this small gain nothing from more, and lose on a busy machine
+    torch.set_num_threads(1)  # more threads do not speed up sets this small, and slow them on a busy machine
     for number, of in enumerate((*FEW, MANY), start=1):
         print(f"{number}/{len(FEW) + 1} {of.name}", flush=True)
         outcomes[of.name] = run(of, options.seed, options.steps)

@@ -1,4 +1,4 @@
-"""The free points study as a picture and a page of text; every sentence follows from what was measured."""
+"""The free points study as a picture and a page of text; every sentence follows from the measurements."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def typical(points: Tensor) -> float:
 
 
 def winners(few: Sequence[Sequence[Outcome]]) -> list[str]:
-    """Those that reach every known optimum."""
+    """The contestants that reach every known optimum."""
     return [c.label for k, c in enumerate(CONTESTANTS) if all(outcomes[k].reached for outcomes in few)]
 
 
 def apart(many: Sequence[Outcome]) -> list[str]:
-    """Those whose two nearest points keep at least half of the largest angle possible."""
+    """The contestants whose two nearest points keep at least half of the largest possible angle."""
     bound = largest_smallest_angle(MANY.count)
     return [o.contestant.label for o in many if o.smallest > bound / 2]
 
@@ -120,7 +120,7 @@ def _few_table(few: Sequence[Sequence[Outcome]]) -> str:
 
 
 def _few_words(few: Sequence[Sequence[Outcome]]) -> list[str]:
-    """Who reached every optimum, and one line for each of the others that says why not."""
+    """The contestants that reached every optimum, and one line for each of the others with the reason."""
     there = winners(few)
     lines = [f"- All {len(few)} optima are reached by {listed(there)}." if there else "- None reaches all optima."]
     for index, contestant in enumerate(CONTESTANTS):

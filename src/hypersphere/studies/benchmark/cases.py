@@ -1,4 +1,4 @@
-"""What is measured: every registered objective, with the plain form beside it where there is one."""
+"""The measured cases: every registered objective, with its plain form if there is one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypersphere.objectives.registry import with_file
 from hypersphere.studies.benchmark import plain
 
 CLASSES = 100
-OURS, PLAIN, LIMIT = "hypersphere", "plain", "limit"  # who computes it; anybody else is a peer
+OURS, PLAIN, LIMIT = "hypersphere", "plain", "limit"  # contestants; all others are peers
 Plain = Callable[[Any, Tensor, Tensor, Tensor], Tensor]  # objective, z1, z2, labels
 
 
@@ -88,19 +88,18 @@ def find_case(label: str) -> Case:
 
 
 def own_case(name: str) -> Case | None:
-    """The case of an objective in a file of the user's own, ``mine.py:name``; None for any other."""
+    """The case of an objective in the user's own file, ``mine.py:name``; None for any other."""
     return Case(name, name) if files.split(name) else None
 
 
 def source_of(case: Case) -> str | None:
-    """SHA-256 of the user's file that the objective comes from; None if it is one of the package's."""
+    """SHA-256 of the user's file that defines the objective; None for an objective of the package."""
     parts = files.split(with_file(case.name))
     return None if parts is None else files.fingerprint(parts[0])
 
 
 def chosen(only: Sequence[str] | None, known: Sequence[Case]) -> list[Case]:
-    """The cases with these labels, or of these objectives, those in files among them; all known ones if none is
-    named."""
+    """The cases with these labels or objectives, including objectives in files; all known cases if none is named."""
     known = [*known, *(case for name in dict.fromkeys(only or ()) if (case := own_case(name)))]
     for name in only or ():
         if not any(name in (case.label, case.name) for case in known):
@@ -119,6 +118,6 @@ def inputs(size: int, dim: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def step(loss: Callable[[Tensor, Tensor, Tensor], Tensor], z1: Tensor, z2: Tensor, labels: Tensor) -> None:
-    """Forward and backward once."""
+    """One forward and backward pass."""
     loss(z1, z2, labels).backward()
     z1.grad = z2.grad = None

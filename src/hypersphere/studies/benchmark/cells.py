@@ -13,8 +13,8 @@ from typing import Any
 from hypersphere.documents import as_record, parse_json, read_json
 from hypersphere.report import atomic_write
 
-REACH = 8  # sizes further apart than this factor say nothing about each other
-Known = Sequence[tuple[int, float]]  # sizes in rising order, and what they took
+REACH = 8  # sizes further apart than this factor are not extrapolated
+Known = Sequence[tuple[int, float]]  # sizes in rising order, with the time or memory of each
 MEASURED, OVER_MEMORY, OVER_TIME, FAILED = "measured", "over memory", "over time", "failed"
 
 
@@ -23,7 +23,8 @@ class Cell:
     """One objective by one contestant at one size.
 
     ``rounds`` are seconds by the name of the round: cells that were measured in the same round were measured in turns.
-    ``status`` tells a cell beyond a limit from a measured one; ``expected_…`` are then estimated from smaller sizes.
+    ``status`` marks a cell as measured or beyond a limit; beyond a limit, ``expected_…`` are estimates from smaller
+    sizes.
     """
 
     objective: str
@@ -37,7 +38,7 @@ class Cell:
     expected_bytes: float | None = None
     note: str = ""
     version: str = ""
-    source: str = ""  # of an objective of the user's own: SHA-256 of its file
+    source: str = ""  # of a user's own objective: SHA-256 of its file
 
     @property
     def seconds(self) -> float | None:
@@ -46,17 +47,18 @@ class Cell:
 
 
 def ratio(cell: Cell, other: Cell) -> float | None:
-    """Time of ``cell`` divided by that of ``other``, each its fastest of the rounds in which both took part."""
+    """Time of ``cell`` divided by that of ``other``; each time is the fastest of the rounds that both share."""
     shared = cell.rounds.keys() & other.rounds.keys()
     return min(cell.rounds[name] for name in shared) / min(other.rounds[name] for name in shared) if shared else None
 
 
 class Cells:
-    """The cells of a folder. What is kept is on the disk before ``keep`` returns."""
+    """The cells of a folder. ``keep`` returns once the cell is on disk."""
 
     def __init__(self, folder: Path, settings: dict[str, Any], sources: Mapping[str, str] | None = None) -> None:
-        """``settings`` under which cells can be compared; a folder with others is refused. ``sources``: by objective of
-        the user's own the SHA-256 of its file; cells measured before the file was changed are left out."""
+        """``settings``: cells are comparable only under the same ones, so a folder with others is an error.
+        ``sources``: the SHA-256 of the file of each user's own objective; cells measured before a change of the file
+        are left out."""
         self.sources = dict(sources or {})
         self.path = folder / "cells.jsonl"
         self._cells: dict[tuple[str, str], dict[int, Cell]] = {}
@@ -83,7 +85,7 @@ class Cells:
     def _load(self) -> None:
         content = self.path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:  # the power went while the last line was written
+        if whole != content:  # a power failure interrupted the last line
             os.truncate(self.path, len(whole))
         for number, line in enumerate(whole.decode(errors="replace").splitlines(), start=1):
             try:
@@ -94,7 +96,7 @@ class Cells:
                 self.note(cell)
 
     def note(self, cell: Cell) -> None:
-        """Remembers a cell without writing it: its next turn does."""
+        """Remembers a cell without writing it; its next turn writes it."""
         cell = replace(cell, source=self.sources.get(cell.objective, cell.source))
         self._cells.setdefault((cell.objective, cell.by), {})[cell.size] = cell
 
@@ -110,7 +112,7 @@ class Cells:
         return self._cells.get((objective, by), {}).get(size) or Cell(objective, by, size)
 
     def of(self, objective: str, by: str) -> list[Cell]:
-        """From the smallest size to the largest."""
+        """Cells from the smallest size to the largest."""
         return [cell for _, cell in sorted(self._cells.get((objective, by), {}).items())]
 
     def all(self) -> list[Cell]:
@@ -131,8 +133,8 @@ def _unique(words: Iterable[str]) -> list[str]:
 
 
 def expected(known: Known, size: int, alone: float = 2.0, most: float = 3.0, reach: float = REACH) -> float | None:
-    """Extrapolated as a power of the size: that of the two largest known sizes, between 1 and ``most``, or ``alone`` if
-    only one is known.
+    """Extrapolates as a power of the size. The exponent comes from the two largest known sizes, between 1 and ``most``;
+    it is ``alone`` if only one size is known.
 
     >>> expected([(64, 1.0)], 128)
     4.0

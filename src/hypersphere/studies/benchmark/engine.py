@@ -4,8 +4,8 @@
     python -m benchmarks.engine --only infonce --size 2048
     python -m benchmarks.engine --large              # and InfoNCE at N = 65536, D = 256
 
-Everything that is divided by something else was measured in turns with it. Ratios of times: below 1 is faster.
-What is going to be written may be interrupted: the same command continues.
+The two sides of every ratio were measured in turns. Ratios of times: below 1 is faster.
+A measurement that writes a file may be interrupted: the same command continues it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hypersphere.studies.benchmark.worker import peak_bytes
 
 THREADS, SIZE, DIM = 2, 8192, 768
 Result = dict[str, Any]
-ROW = "objective "  # begins the name of a row of the table
+ROW = "objective "  # prefix of the name of a row of the table
 
 
 def progress(words: str) -> None:
@@ -102,7 +102,7 @@ def without_gradient(size: int, dim: int, repeats: int) -> Result:
 
 
 def by_hand(size: int, dim: int, repeats: int) -> Result:
-    """InfoNCE beside a form of it that can do nothing else, its bare products, and two plain forms."""
+    """InfoNCE beside a hand-written form, its bare products, and two plain forms."""
     objective = Case("infonce", "infonce").create(dim)
     z1, z2, labels = inputs(size, dim)
     form, needed = InfoNCEByHand(size), work(objective, dim)
@@ -119,7 +119,7 @@ def by_hand(size: int, dim: int, repeats: int) -> Result:
 
 
 def small_batch(size: int, dim: int, repeats: int) -> Result:
-    """InfoNCE where overhead is all there is, beside normalise, multiply, cross_entropy."""
+    """InfoNCE at a size where overhead dominates, beside normalise, multiply, cross_entropy."""
     objective = Case("infonce", "infonce").create(dim)
     z1, z2, labels = inputs(size, dim)
     actions = {
@@ -131,7 +131,7 @@ def small_batch(size: int, dim: int, repeats: int) -> Result:
 
 
 def large_batch(size: int, dim: int, repeats: int) -> Result:
-    """InfoNCE where the plain form's similarities alone would fill N² floats."""
+    """InfoNCE at a size where the plain form's similarities alone would fill N² floats."""
     case = Case("infonce", "infonce")
     objective = case.create(dim)
     z1, z2, labels = inputs(size, dim)
@@ -154,7 +154,7 @@ def large_batch(size: int, dim: int, repeats: int) -> Result:
 def measurements(
     wanted: Sequence[Case], size: int, dim: int, repeats: int, large: bool
 ) -> dict[str, Callable[[], Result]]:
-    """All that is to be measured, by name: a row for each objective, then what is said of InfoNCE alone."""
+    """All measurements by name: a row for each objective, then those of InfoNCE alone."""
     actions: dict[str, Callable[[], Result]] = {
         f"{ROW}{case.label}": partial(objective_result, case, size, dim, repeats) for case in wanted
     }
@@ -170,10 +170,10 @@ def measurements(
 
 
 class Parts:
-    """Parts of a long measurement, each on disk as soon as it is measured; a rerun begins with them."""
+    """Parts of a long measurement. Each is on disk as soon as it is measured, and a rerun starts from them."""
 
     def __init__(self, result: Path | None, settings: dict[str, Any]) -> None:
-        """``result``: the file that all of it is for, if any. Parts measured under other ``settings`` are refused."""
+        """``result``: the file of the whole result, if any. Parts measured under other ``settings`` are an error."""
         self.settings = settings
         self.path = None if result is None else result.with_suffix(".part.json")
         if result is not None:
@@ -195,7 +195,7 @@ class Parts:
         return parts
 
     def measure(self, wanted: Mapping[str, Callable[[], Result]], progress: Callable[[str], None]) -> None:
-        """Measures what is missing; reports what comes next and, after the first part, how long the rest may take."""
+        """Measures the missing parts; reports the next part and, after the first, how long the rest may take."""
         missing = [name for name in wanted if name not in self.parts]
         began = time.perf_counter()
         for number, name in enumerate(missing):
@@ -215,7 +215,7 @@ class Parts:
 
 
 def _need_file(path: Path) -> None:
-    """Refuses a file that cannot be written before an hour of work, not after it."""
+    """Raises before an hour of work, not after it, if the file cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -238,7 +238,7 @@ def as_result(wanted: Iterable[str], parts: Parts) -> Result:
 
 
 def main(arguments: Sequence[str] | None = None, results: Path | None = None) -> int:
-    """``results``: where the whole benchmark is kept if nothing else is said."""
+    """``results``: the default file for the result of the whole benchmark."""
     parser = Arguments(prog="python -m benchmarks.engine", description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", metavar="NAME", help="measure this objective only; repeatable")
     parser.add_argument("--size", type=whole_number(8), default=SIZE, help="N, the batch")

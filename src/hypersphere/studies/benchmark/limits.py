@@ -1,11 +1,11 @@
 """Lower bounds of the time: the matrix products that a straight evaluation needs and nothing else (the limit), and
 InfoNCE written by hand.
 
-Every similarity matrix that is read costs one product, and each side it moves costs one more: three in all. An
-objective whose anchors are coupled must see the similarities twice, which makes four. Where only anchors move
-(one-sided objectives) the keys' product falls away; a matrix that carries no gradient needs neither; and one that
-serves only numbers per anchor, such as a gate, need not be seen a second time. The engine does with fewer still where
-it can (symmetric matrices, gradients of few entries), so that ours may fall below.
+Every similarity matrix that is read costs one product, and the gradient of each side costs one more: three in all. A
+coupled objective reads the similarities twice, which makes four. One-sided objectives have no gradient of the keys and
+save its product. A matrix without gradient needs neither gradient product. A matrix that is used only for numbers per
+anchor, such as a gate, is not read a second time. The engine needs still fewer products for symmetric matrices and for
+gradients of few entries, so its time may fall below the limit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Work:
 
 
 def work(objective: Objective, dim: int) -> Work:
-    """Counted by watching the objective read its matrices, block by block, on a small batch."""
+    """Counts the work by watching the objective read its matrices, block by block, on a small batch."""
     z1, z2, labels = inputs(8, dim)
     seen: list[Work] = []
     busy: list[Any] = []
@@ -66,10 +66,10 @@ def work(objective: Objective, dim: int) -> Work:
 
 
 def _watch(part: Any, block: Callable[[Any], Any], seen: list[Work], busy: list[Any]) -> Callable[[Any], Any]:
-    """The objective's ``block``, noting which of its matrices matter for what."""
+    """The objective's ``block``, wrapped to record the work that each of its matrices needs."""
 
     def noting(anchors: Any) -> Any:
-        if busy:  # an objective inside another: the outer one's matrices are all there are
+        if busy:  # an inner objective reads the matrices of the outer one
             return block(anchors)
         busy.append(part)
         try:
@@ -82,7 +82,7 @@ def _watch(part: Any, block: Callable[[Any], Any], seen: list[Work], busy: list[
 
 
 def _needs(part: Any, block: Callable[[Any], Any], anchors: Any) -> Iterator[Work]:
-    """What each of the matrices in ``anchors`` costs."""
+    """The cost of each matrix in ``anchors``."""
     leaves = tuple(m.detach().clone().requires_grad_(m.requires_grad) for m in anchors.negatives)
     values = block(replace(anchors, negatives=leaves))
     for index, leaf in enumerate(leaves):
@@ -107,7 +107,7 @@ def _matters(block: Callable[[Any], Any], anchors: Any, leaves: tuple[Tensor, ..
 
 
 def blocked(needed: Work, size: int, dim: int) -> Callable[[], None]:
-    """The products in blocks of rows, into memory that is there already."""
+    """The products in blocks of rows, into preallocated memory."""
     x, y = torch.randn(size, dim), torch.randn(size, dim)
     S, to_x, to_y = torch.empty(BLOCK_ROWS, size), torch.empty_like(x), torch.empty_like(y)
 
@@ -126,7 +126,7 @@ def blocked(needed: Work, size: int, dim: int) -> Callable[[], None]:
 
 
 def whole(needed: Work, size: int, dim: int) -> Callable[[], None]:
-    """The products of whole matrices, into memory that is there already."""
+    """The products of whole matrices, into preallocated memory."""
     x, y = torch.randn(size, dim), torch.randn(size, dim)
     S, to_x, to_y = torch.empty(size, size), torch.empty_like(x), torch.empty_like(y)
 
@@ -160,11 +160,11 @@ def elementwise(function: str, matrices: int, size: int) -> Callable[[], None]:
 
 
 class InfoNCEByHand:
-    """InfoNCE written for speed alone: what the engine's generality may cost. The value and both gradients by formula,
-    block by block, into memory that is there already.
+    """InfoNCE written for speed alone, to show the cost of the engine's generality. It computes the value and both
+    gradients by formula, block by block, into preallocated memory.
 
     For unit rows x, y and p_ij = exp(x_i·y_j/t) / Σ_k exp(x_i·y_k/t): ∂L/∂x_i = (Σ_j p_ij y_j - y_i) / (N t) and
-    ∂L/∂y_j = (Σ_i p_ij x_i - x_j) / (N t). Nothing guards it against temperatures that are too low for a float32.
+    ∂L/∂y_j = (Σ_i p_ij x_i - x_j) / (N t). Temperatures too low for float32 are not handled.
     """
 
     def __init__(self, size: int, temperature: float = 0.05) -> None:

@@ -41,7 +41,7 @@ def typical(times: Mapping[str, list[float]]) -> dict[str, float]:
 
 
 def machine(threads: int) -> dict[str, str | int]:
-    """What the numbers were taken on."""
+    """The processor, threads, torch version and dtype behind the numbers."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -57,7 +57,7 @@ def _status(field: str) -> int:
 
 
 def _highest() -> int:
-    """Highest resident memory of the whole life of this process, in bytes; where there is no account: 0."""
+    """Highest resident memory of this process so far, in bytes; 0 if the system does not report it."""
     try:
         import resource
     except ImportError:
@@ -76,12 +76,12 @@ def _trim() -> None:
 
 
 def peak_above(action: Callable[[], object]) -> int:
-    """Bytes by which the resident memory rises at most while ``action`` runs."""
+    """The largest rise of the resident memory while ``action`` runs, in bytes."""
     _trim()
     try:
-        _CLEAR.write_text("5")  # the highest mark starts again at what is resident now
+        _CLEAR.write_text("5")  # resets the peak to the memory that is resident now
         before = _status("VmRSS")
-    except OSError:  # no such account: the highest mark of the whole process has to do
+    except OSError:  # not supported: falls back to the peak of the whole process
         before = _highest()
         action()
         return _highest() - before
@@ -90,9 +90,9 @@ def peak_above(action: Callable[[], object]) -> int:
 
 
 def allow(further: int) -> None:
-    """From now on an allocation fails if it needs more than ``further`` bytes above what is held now.
+    """Makes later allocations fail if they need more than ``further`` bytes above the present use.
 
-    Where the system keeps no such limit, nothing is limited.
+    Has no effect on a system without such a limit.
     """
     try:
         import resource
@@ -104,7 +104,7 @@ def allow(further: int) -> None:
 
 
 def free_memory() -> int | None:
-    """Bytes that can be used without swapping; None where the system keeps no such account."""
+    """Bytes that can be used without swapping; None if the system does not report them."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

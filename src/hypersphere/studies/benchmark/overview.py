@@ -22,16 +22,16 @@ from hypersphere.studies.benchmark.cells import MEASURED
 from hypersphere.studies.benchmark.measures import format_bytes, format_ratio, format_seconds
 
 BEGIN, END = "<!-- speed: begin -->", "<!-- speed: end -->"
-SHOWN = ("infonce", "ntxent", "dhel", "met", "supcon", "vicreg", "barlow")  # of each kind one; the last is our slowest
+SHOWN = ("infonce", "ntxent", "dhel", "met", "supcon", "vicreg", "barlow")  # one of each kind; the last is our slowest
 DRAWN = ("infonce", "ntxent", "met", "barlow")
 KNOWN_BY_ALL = "infonce"  # the objective that is described at the largest size
 HEADER = ("objective", "N", "hypersphere", "matmuls alone", "plain PyTorch", "other libraries", "memory", "plain's")
 
-Row = Mapping[str, Any]  # a cell, as Summary.rows() and benchmark.json have it
+Row = Mapping[str, Any]  # a cell in the form of Summary.rows() and benchmark.json
 
 
 def overview(rows: Sequence[Row], about: Mapping[str, Any]) -> list[str]:
-    """Paragraphs of Markdown between two marks; nothing if no plain form was measured beside ours."""
+    """Paragraphs of Markdown between two marks; empty if no plain form was measured beside ours."""
     lines = [line for name in SHOWN if (line := _line(rows, name)) is not None]
     if not lines:
         return []
@@ -88,7 +88,7 @@ def _sentences(rows: Sequence[Row]) -> list[str]:
 
 
 def _largest(rows: Sequence[Row]) -> list[str]:
-    """One objective at the largest size, beside what its plain form would need."""
+    """One objective at the largest size, beside the estimated cost of its plain form."""
     size = max(row["size"] for row in rows)
     here = {row["by"]: row for row in rows if row["objective"] == KNOWN_BY_ALL and row["size"] == size}
     ours, plain = here.get(OURS), here.get(PLAIN)

@@ -1,6 +1,6 @@
-"""The same objectives as other libraries compute them, with the settings under which they are the same.
+"""The same objectives computed by other libraries, with the settings that make them equal to ours.
 
-A peer takes part where it is installed; lightly, which needs a torchvision that fits its torch, may live in an
+A peer takes part if it is installed. lightly needs a torchvision that fits its torch, so it may be installed in an
 environment of its own (``benchmarks/lightly_env`` makes one).
 """
 
@@ -38,7 +38,7 @@ def _anchors_to_keys(loss: Any, miner: Any = None) -> Loss:
     """For pytorch-metric-learning: rows of the first view against those of the second."""
 
     def of_views(z1: Tensor, z2: Tensor, labels: Tensor) -> Tensor:
-        own, other = _instances(z1), _instances(z2)  # two tensors: told apart by identity
+        own, other = _instances(z1), _instances(z2)  # two tensors: the loss distinguishes them by identity
         value: Tensor = loss(z1, own, miner and miner(z1, own, z2, other), z2, other)
         return value
 
@@ -71,7 +71,7 @@ def _info_nce() -> Loss:
 
 
 def _multiple_negatives_ranking() -> Loss:
-    """Only what follows the encoder."""
+    """Only the computation after the encoder."""
     try:
         losses = import_module("sentence_transformers.sentence_transformer.losses")
     except ImportError:  # before version 5.4
@@ -85,7 +85,7 @@ def _lightly(name: str, factor: float = 1.0, module: str = "", **settings: Any) 
     return lambda z1, z2, labels: loss(z1, z2) if factor == 1 else factor * loss(z1, z2)
 
 
-# Package on the index, module to import, and for each case it shares with us (by label) what makes its loss.
+# Package on the index, module to import, and a factory of the loss for each shared case, by label.
 PEERS: dict[str, tuple[str, dict[str, Callable[[], Loss]]]] = {
     "pytorch-metric-learning": (
         "pytorch_metric_learning",
@@ -116,7 +116,7 @@ PEERS: dict[str, tuple[str, dict[str, Callable[[], Loss]]]] = {
 
 
 def peers_of(label: str) -> list[str]:
-    """Who computes the same objective."""
+    """The peers that compute the same objective."""
     return [peer for peer, (_, shared) in PEERS.items() if label in shared]
 
 
@@ -133,7 +133,7 @@ def lightly_environment() -> Path | None:
 
 
 def available_peers(lightly_python: Path | None) -> tuple[dict[str, str], dict[str, str]]:
-    """The peers that can be measured and the interpreter of each; those that cannot, and why."""
+    """The measurable peers with the interpreter of each, and the other peers with the reason."""
     pythons, absent = {}, {}
     for peer, (module, _) in PEERS.items():
         if find_spec(module) is not None:

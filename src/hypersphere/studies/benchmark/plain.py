@@ -1,6 +1,6 @@
 """The objectives as one would write them in an afternoon: dense, in plain PyTorch, one function each.
 
-What the engine is measured against. h, h' are the unit rows of the two views (N, D).
+The engine is measured against them. h, h' are the unit rows of the two views (N, D).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def infonce(z1: Tensor, z2: Tensor, temperature: Number = 0.05) -> Tensor:
 
 
 def infonce_as_formula(z1: Tensor, z2: Tensor, temperature: Number = 0.05) -> Tensor:
-    """The same without torch's kernel for it."""
+    """InfoNCE without torch's cross-entropy kernel."""
     logits = F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T / temperature
     return (logits.logsumexp(dim=1) - logits.diagonal()).mean()
 
@@ -173,13 +173,13 @@ def mmhs(z1: Tensor, z2: Tensor, margin: float = 0.3, ratio: float = 1.75) -> Te
 
 
 def cloa(z1: Tensor, z2: Tensor, labels: Tensor, anchors: Tensor) -> Tensor:
-    """InfoNCE and the pull of every row, all of them labelled, towards its class's anchor."""
+    """InfoNCE and the pull of every row towards its class's anchor; all rows are labelled."""
     along = (_stacked(z1, z2) * anchors[labels].repeat(2, 1)).sum(dim=1)
     return infonce(z1, z2) + (1 - along).mean()
 
 
 def _cosines(z1: Tensor, z2: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosines (N, N) of the views, and where a row meets its own positive."""
+    """Cosines (N, N) of the views, and the mask of the positive pairs."""
     return F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T, _eye(len(z1), z1)
 
 

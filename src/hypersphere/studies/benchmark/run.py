@@ -1,4 +1,4 @@
-"""The benchmark of all objectives over all sizes: in turns, one process per cell, continued where it was left."""
+"""The benchmark of all objectives over all sizes: in turns, one process per cell, resumable."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from hypersphere.studies.benchmark.worker import SHORT, Job, Worker
 
 ENOUGH = 2.0  # seconds: a cell whose rounds add up to this needs no more of them
 WARM = 1.0  # seconds: the first turn of a quicker cell only warms up
-STARTING, RATE = 1.5, 4e10  # guesses for the time that is left: seconds to start a worker, operations per second
+STARTING, RATE = 1.5, 4e10  # guesses for the remaining time: seconds to start a worker, operations per second
 GRACE = 1.0  # seconds a turn may last beyond the limit
-TELLING = 1024  # the time of smaller batches is mostly overhead, and says nothing about larger ones
+TELLING = 1024  # the time of smaller batches is mostly overhead and does not predict larger ones
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be measured. ``pythons``: the peers that take part and the interpreter each runs under; ``imports``:
-    files that register objectives of the user's own."""
+    """The cases, contestants and sizes to measure. ``pythons``: the peers that take part, with the interpreter of each;
+    ``imports``: files that register the user's own objectives."""
 
     cases: Sequence[Case]
     sizes: Sequence[int]
@@ -40,7 +40,7 @@ class Plan:
 
     @cached_property
     def contestants(self) -> dict[str, list[str]]:
-        """By case: ours first, then the limit, the plain form and the peers, where there are such."""
+        """The contestants of each case: ours first, then the limit, the plain form and the peers, if there are any."""
         contestants = {}
         for case in self.cases:
             limit = [LIMIT] if work(case.create(self.dim), self.dim).products else []
@@ -49,7 +49,7 @@ class Plan:
         return contestants
 
     def groups(self) -> Iterator[tuple[str, int]]:
-        """Small sizes of all cases first, so that what comes later can be foreseen."""
+        """Small sizes of all cases first, so that the cost of larger ones can be predicted."""
         for size in sorted(self.sizes):
             for case in self.cases:
                 yield case.label, size
@@ -57,7 +57,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Moment:
-    """How far it has come."""
+    """The progress of a benchmark."""
 
     objective: str
     by: str
@@ -69,7 +69,7 @@ class Moment:
 
 
 class Benchmark:
-    """Measures the cells of a plan that are not there yet."""
+    """Measures the missing cells of a plan."""
 
     def __init__(self, plan: Plan, cells: Cells) -> None:
         self.plan, self.cells = plan, cells
@@ -88,7 +88,7 @@ class Benchmark:
         return cell.status == MEASURED and self._missing(cell) == 0
 
     def _missing(self, cell: Cell) -> int:
-        """Rounds it still has to take part in: the slower it is, the fewer."""
+        """Number of rounds that a cell still needs; a slower cell needs fewer."""
         if sum(cell.rounds.values()) >= ENOUGH:
             return 0
         return max(self.plan.repeats - len(cell.rounds), 0)
@@ -99,7 +99,7 @@ class Benchmark:
                 self._measure(label, size, report)
 
     def _measure(self, label: str, size: int, report: Callable[[Moment], None]) -> None:
-        """One objective at one size: all who are missing, in turns, and ours beside them."""
+        """Measures one objective at one size: all missing contestants in turns, with ours beside them."""
         trying = []
         for by in self.pending(label, size):
             beyond = self._beyond(label, by, size)
@@ -116,7 +116,7 @@ class Benchmark:
                 answer = workers[by].ready()
                 if "ready" in answer:
                     cell = self.cells.get(label, by, size)
-                    # Noted here, written to disk with its first turn; a cell beyond a limit starts anew.
+                    # Noted here, written to disk by its first turn; a cell beyond a limit starts anew.
                     fresh = cell if cell.status == MEASURED else Cell(label, by, size)
                     self.cells.note(replace(fresh, version=answer["version"]))
                 else:
@@ -128,18 +128,18 @@ class Benchmark:
         while missing := [by for by in workers if warming or self._missing(self.cells.get(label, by, size))]:
             self._round += 1
             name = f"{self._began:.0f}.{self._round}"
-            order = dict.fromkeys([*(each for each in workers if each == OURS), *missing])  # ours beside everybody
+            order = dict.fromkeys([*(each for each in workers if each == OURS), *missing])  # ours beside all others
             counted = []
             for by in order:
                 report(self._moment(label, by, size))
                 if self._turn(workers, label, by, size, name, WARM if warming else 0):
                     counted.append(by)
-            if counted and OURS in workers and OURS not in counted:  # slow ones may be content with this round
+            if counted and OURS in workers and OURS not in counted:  # this may be the only round of slow contestants
                 self._turn(workers, label, OURS, size, name, 0)
             warming = False
 
     def _turn(self, workers: dict[str, Worker], label: str, by: str, size: int, name: str, least: float) -> bool:
-        """One turn in the round of this name; whether it counts, as it does if it takes so many seconds."""
+        """Takes one turn in the named round. Returns whether it counts: it must last at least ``least`` seconds."""
         answer = workers[by].turn(self.plan.max_seconds + GRACE)
         if "seconds" not in answer:
             self._drop(workers, label, by, size, answer)
@@ -152,12 +152,12 @@ class Benchmark:
     def _worker(self, label: str, by: str, size: int) -> Worker:
         plan = self.plan
         job = Job(label, by, size, plan.dim, plan.threads, plan.max_bytes)
-        if by in plan.pythons:  # a peer has no use for the user's files, and may lack what they import
+        if by in plan.pythons:  # a peer does not need the user's files, and may lack their imports
             return Worker(job, plan.pythons[by])
         return Worker(replace(job, imports=plan.imports))
 
     def _drop(self, workers: dict[str, Worker], label: str, by: str, size: int, answer: Mapping[str, Any]) -> None:
-        """A cell that could not be measured, and why."""
+        """Records a cell that could not be measured, with the reason."""
         workers.pop(by).close()
         if "over" in answer:
             self.cells.keep(
@@ -167,7 +167,7 @@ class Benchmark:
             self.cells.keep(Cell(label, by, size, status=FAILED, note=answer["failed"]))
 
     def _beyond(self, label: str, by: str, size: int) -> Cell | None:
-        """The cell as one beyond a limit, if smaller sizes say so, or if ours is not there to compare with."""
+        """The cell as beyond a limit, if smaller sizes predict it or if ours is missing for comparison; else None."""
         for cell in self.cells.of(label, by):
             if cell.size < size and cell.status in (OVER_MEMORY, OVER_TIME) and self._done(cell):
                 return self._over(cell.status, label, by, size, f"not tried: see N = {cell.size}")
@@ -181,7 +181,7 @@ class Benchmark:
         return None
 
     def _foreseen(self, label: str, by: str, size: int) -> tuple[float | None, float | None]:
-        """Seconds and bytes, as far as smaller sizes tell reliably; limits are enforced, so a miss costs little."""
+        """Seconds and bytes, if smaller sizes predict them reliably; limits are enforced, so a miss costs little."""
         smaller = [cell for cell in self.cells.of(label, by) if cell.size < size]
         seconds = [(c.size, c.seconds) for c in smaller if c.seconds is not None]
         memory = [(c.size, c.bytes) for c in smaller if c.bytes is not None]
@@ -189,13 +189,13 @@ class Benchmark:
         return expected(seconds, size, most=2.0) if tells else None, expected(memory, size, alone=1.0)
 
     def _over(self, status: str, label: str, by: str, size: int, note: str) -> Cell:
-        """A cell beyond a limit, with what it would have taken: estimated from smaller sizes, estimates among them."""
+        """A cell beyond a limit, with its time and memory estimated from smaller sizes, measured or estimated."""
         smaller = [cell for cell in self.cells.of(label, by) if cell.size < size]
         times = [(c.size, taken) for c in smaller if (taken := c.seconds or c.expected_seconds)]
         sizes = [(c.size, taken) for c in smaller if (taken := c.bytes or c.expected_bytes)]
         seconds = expected(times, size, most=2.0, reach=math.inf)
         memory = expected(sizes, size, alone=1.0, reach=math.inf)
-        if note == "tried" and status == OVER_TIME:  # so it takes more than the limit, whatever smaller sizes say
+        if note == "tried" and status == OVER_TIME:  # it takes more than the limit, whatever smaller sizes predict
             seconds = max(seconds or 0, self.plan.max_seconds)
         elif note == "tried":
             memory = max(memory or 0, self.plan.max_bytes)
@@ -210,7 +210,7 @@ class Benchmark:
         return Moment(label, by, size, total - len(open_cells), total, time.time() - self._began, left)
 
     def _cost(self, label: str, by: str, size: int) -> float:
-        """Seconds a cell is going to take, roughly."""
+        """Rough estimate of the seconds that a cell takes."""
         if by not in (OURS, LIMIT) and 12 * size**2 > self.plan.max_bytes:
             return 0.0
         known = [(c.size, c.seconds) for c in self.cells.of(label, by) if c.seconds is not None]

@@ -22,7 +22,7 @@ ORDER = (OURS, LIMIT, PLAIN)  # then the peers
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under a title; the first two columns are the objective and who computes it."""
+    """Rows of cells under a title; the first two columns are the objective and the contestant."""
 
     title: str
     header: Sequence[str]
@@ -31,8 +31,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything a folder of cells has to say. ``about``: what it was measured on, and with; ``absent``: peers that
-    did not take part, and why."""
+    """The results of a folder of cells. ``about``: the machine and the settings of the measurement; ``absent``: peers
+    that did not take part, with the reason."""
 
     cells: Cells
     about: Mapping[str, Any]
@@ -46,7 +46,7 @@ class Summary:
         return sorted(self.cells.objectives())
 
     def rows(self) -> list[Row]:
-        """One for each cell, plain numbers."""
+        """One row for each cell, in plain numbers."""
         rows = []
         for objective in self.objectives():
             for by in self.contestants(objective):
@@ -111,7 +111,7 @@ class Summary:
         return Table(title, ["objective", "by", *map(str, sizes)], rows)
 
     def notes(self) -> list[str]:
-        """What a reader of the tables must know."""
+        """Notes that the tables need."""
         on = self.about["machine"]
         notes = [
             f"D = {self.about['dim']}, {on['dtype']}, {on['threads']} thread{'s' * (on['threads'] > 1)} of "
@@ -139,7 +139,7 @@ class Summary:
         return "\n\n".join([*parts, "\n".join(f"- {note}" for note in self.notes())]) + "\n"
 
     def panels(self) -> list[GrowthPanel]:
-        """For each objective its time, that of the others divided by ours, and its memory against the size."""
+        """Three panels for each objective, against the size: time, the others' time divided by ours, and memory."""
         return [
             GrowthPanel(
                 objective,
@@ -175,7 +175,7 @@ def _bytes(cell: Cell) -> str:
 
 
 def _about(cell: Cell, estimate: str) -> str:
-    """What a cell beyond a limit would take; the limit itself where nothing is known."""
+    """The estimated cost of a cell beyond a limit; the limit itself without an estimate."""
     return f"~{estimate}" if estimate else f"> {_limit(cell.status, cell.limit)}"
 
 

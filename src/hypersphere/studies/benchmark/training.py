@@ -25,7 +25,7 @@ OURS, THEIRS = "hypersphere", "sentence-transformers"
 
 @dataclass(frozen=True)
 class Setting:
-    """What both contenders train."""
+    """The setting under which both contenders train."""
 
     model: str
     text: str
@@ -98,7 +98,7 @@ def write(results: dict[str, Any], out: Path) -> Path:
 
 
 class Clock(TrainerCallback):
-    """When each step ended, and the seconds its optimiser took."""
+    """Records the end of each step and the seconds of its optimiser."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
@@ -116,12 +116,12 @@ class Clock(TrainerCallback):
 
     @property
     def step(self) -> float:
-        """Median seconds of a step, warm."""
+        """Median seconds of a step after the warm-up."""
         return statistics.median(b - a for a, b in zip(self.ends[WARM:], self.ends[WARM + 1 :], strict=False))
 
 
 def ours(job: dict[str, Any], folder: Path) -> Any:
-    """Our trainer without monitor and evaluation: what a step costs."""
+    """Our trainer without monitor and evaluation, to measure the cost of a step."""
     from hypersphere.training.load import parse_recipe
     from hypersphere.training.run import create_task
 

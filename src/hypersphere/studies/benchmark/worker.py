@@ -1,9 +1,8 @@
-"""One cell, measured in a process of its own: ``Worker`` starts it, and asks on its standard input for one turn after
-another.
+"""One cell, measured in a process of its own: ``Worker`` starts it and requests each turn on its standard input.
 
 The process (from ``loss_of`` on) answers in lines of JSON: first that it is ready, then for every turn the seconds of
 one forward and backward and, the first time, its peak memory above the inputs. It runs under any Python that has
-hypersphere and what it measures.
+hypersphere and the measured library.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Action = Callable[[], object]
 
 @dataclass(frozen=True)
 class Job:
-    """One cell: a case, by whom, at which size; ``max_bytes`` above the inputs are allowed. ``imports``: files that
+    """One cell: case, contestant and size; ``max_bytes`` above the inputs are allowed. ``imports``: files that
     register objectives."""
 
     objective: str
@@ -71,7 +70,7 @@ class Worker:
             stderr=self._errors,
             env=environment,
             text=True,
-            start_new_session=True,  # Ctrl-C is for the parent, which ends its workers itself
+            start_new_session=True,  # Ctrl-C goes to the parent, which ends its workers itself
         )
         self._answers: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -107,8 +106,8 @@ class Worker:
         return answer
 
     def _ended(self) -> dict[str, Any]:
-        """What to make of a process that ended without an answer."""
-        if self._process.wait() == -9:  # as the kernel does when memory runs out
+        """The outcome of a process that ended without an answer."""
+        if self._process.wait() == -9:  # the kernel sends SIGKILL when memory runs out
             return {"over": "memory"}
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
@@ -119,7 +118,7 @@ class Worker:
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            with contextlib.suppress(OSError):  # a turn that nobody will take
+            with contextlib.suppress(OSError):  # a request that no process will read
                 stream.close()
         self._errors.close()
 
@@ -160,20 +159,20 @@ def loss_of(label: str, by: str, dim: int) -> Loss:
 
 
 def products(label: str, size: int, dim: int) -> list[Action]:
-    """The bare matrix products in blocks, and whole where there is room: whichever is faster is the limit."""
+    """The bare matrix products in blocks, and whole if memory allows; the faster one is the limit."""
     needed = work(find_case(label).create(dim), dim)
     roomy = size * size <= WHOLE_ELEMENTS
     return [blocked(needed, size, dim), *([whole(needed, size, dim)] if roomy else [])]
 
 
 def prepared(label: str, by: str, size: int, dim: int) -> list[Action]:
-    """What is to be timed, with its inputs in place and warm; of several the fastest counts."""
+    """The actions to time, with their inputs in place and warm; the fastest of several counts."""
     if by == LIMIT:
         return products(label, size, dim)
     loss = loss_of(label, by, dim)
     few = inputs(64, dim)
     _same_value(by, loss(*few), loss_of(label, OURS, dim)(*few))
-    step(loss, *few)  # so that what is loaded at first use is not counted
+    step(loss, *few)  # so that loading at first use is not counted
     with streaming(32):
         step(loss, *few)
     many = inputs(size, dim)
@@ -181,13 +180,13 @@ def prepared(label: str, by: str, size: int, dim: int) -> list[Action]:
 
 
 def _same_value(by: str, theirs: Tensor, ours: Tensor) -> None:
-    """Only what computes the same is compared; another version of a peer may not."""
+    """Checks that the contestant computes the same value; another version of a peer may not."""
     if not torch.isclose(theirs, ours, rtol=1e-2, atol=1e-3):
         raise ValueError(f"{by} finds {theirs.item():.5g} where hypersphere finds {ours.item():.5g}")
 
 
 def seconds_of(action: Action) -> float:
-    """Seconds of one step: the fastest of as many as fit into a short while."""
+    """Seconds of one step: the fastest of the steps taken until ``SHORT`` seconds have passed."""
     taken: list[float] = []
     while sum(taken) < SHORT:
         began = time.perf_counter()
@@ -197,7 +196,7 @@ def seconds_of(action: Action) -> float:
 
 
 def first_turn(actions: list[Action], by: str) -> dict[str, Any]:
-    """A single step, for its memory; it is timed as well, since of a slow cell it is all there will be."""
+    """A single step, to measure its memory. It is timed too, since a slow cell takes no other step."""
     if by == LIMIT:
         return {"seconds": min(seconds_of(action) for action in actions), "bytes": None}
     taken: list[float] = []
@@ -246,7 +245,7 @@ def serve(job: Mapping[str, Any], requests: IO[str], answer: Callable[[Mapping[s
 
 def main() -> None:
     channel = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a peer prints is no answer
+    os.dup2(2, 1)  # output of a peer must not mix with the answers
 
     def answer(content: Mapping[str, Any]) -> None:
         print(json.dumps(content), file=channel, flush=True)

@@ -20,7 +20,7 @@ from hypersphere.training.recipe import Recipe
 
 Stage = Literal["untrained", "tuning", "test", "grid"]
 UNTRAINED = "untrained"
-# Records are kept by ids that were made when these objectives had one setting more.
+# Existing records have ids from a time when these objectives had one setting more.
 HAD_A_VARIANT = (
     *("align_uniform", "cloa", "kcl", "mat", "mbarlow", "met", "mixup", "mmhe", "mmhs", "mpt", "mvicreg", "paradigm"),
     "triplet",
@@ -36,7 +36,7 @@ class Cell:
     objective: str  # its label; "untrained" for the encoder as it was given
     trial: int  # which setting; the first is the default
     seed: int
-    settings: dict[str, Any]  # recipe key → value, what was tuned or crossed
+    settings: dict[str, Any]  # recipe key → value, for the tuned or crossed keys
     recipe: Recipe
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ def shown(value: Any) -> str:
 
 
 class Plan:
-    """All cells of a study. Those of the test stage exist once the settings are chosen."""
+    """All cells of a study. The cells of the test stage exist once the settings are chosen."""
 
     def __init__(self, study: Study, sources: Mapping[str, str] | None = None) -> None:
         self.study = study
@@ -81,7 +81,7 @@ class Plan:
 
     @cached_property
     def tuning(self) -> list[Cell]:
-        """Every setting of every objective once, all first trials first; of a search in stages, the first stage."""
+        """Every setting of every objective once, all first trials first. A search in stages gives its first stage."""
         if self.study.grid:
             return []
         if self.study.stages:
@@ -91,7 +91,7 @@ class Plan:
             for number in range(self.study.trials)
             for objective in self.study.objectives
             for settings in [self.settings(objective, number)]
-            if number == 0 or settings  # nothing to tune: one run is all there is
+            if number == 0 or settings  # with nothing to tune, one run is enough
         ]
 
     def stage(self, objective: Mapping[str, Any], number: int, best: Mapping[str, Any]) -> list[Cell]:
@@ -108,7 +108,7 @@ class Plan:
         return self._stages[known]
 
     def trials(self, objective: Mapping[str, Any]) -> int:
-        """How many settings are tried for an objective, in all stages."""
+        """Number of settings tried for an objective, over all stages."""
         label = label_of(objective)
         if self.study.stages:
             return sum(map(_points, self.stages[label]))
@@ -162,7 +162,7 @@ class Plan:
         return [*self.untrained, *self.tuning, *self.grid]
 
     def count(self) -> int:
-        """Runs in all, those of later stages and of the test included."""
+        """Number of all runs, including later stages and the test."""
         if self.study.grid:
             return len(self.begin)
         return len(self.untrained) + sum(self.trials(each) + self.study.seeds for each in self.study.objectives)
@@ -196,22 +196,22 @@ class Plan:
 
 
 def _points(stage: Mapping[str, list[float]]) -> int:
-    """Of a stage's grid."""
+    """Number of points in a stage's grid."""
     return math.prod(map(len, stage.values()))
 
 
 def _of_its_kind(default: Any, values: list[float]) -> list[float]:
-    """Whole numbers where the default is one."""
+    """The values as whole numbers if the default is a whole number."""
     return [round(value) if isinstance(default, int) else value for value in values]
 
 
 def cell_id(recipe: Recipe, source: str = "") -> str:
-    """The hash of everything that decides what a run gives; ``source``: of an objective that is in no file."""
+    """The hash of everything that affects a run's result; ``source``: the source hash of an objective in no file."""
     tree = recipe.model_dump(exclude_defaults=True, exclude={"output", "about", "loggers"})  # a new key changes no id
     tree["objective"] = _as_recorded(recipe.resolved()["objective"])
-    tree["files"] = [*sorted(fingerprints(recipe.objective).values()), source]  # of an objective of one's own
+    tree["files"] = [*sorted(fingerprints(recipe.objective).values()), source]  # of the user's own objective
     if recipe.steps == 0:
-        del tree["objective"], tree["files"]  # an encoder as it was given is the same for all of them
+        del tree["objective"], tree["files"]  # the untrained encoder is the same for all objectives
     return digest(tree)
 
 
@@ -223,9 +223,9 @@ def _as_recorded(objective: dict[str, Any]) -> dict[str, Any]:
 
 
 def evenly_spread(index: int, dimensions: int) -> list[float]:
-    """A point of a sequence that fills the unit cube evenly and goes on for ever (Roberts' R-sequence).
+    """A point of an infinite sequence that fills the unit cube evenly (Roberts' R-sequence).
 
-    Each objective meets the same points, so none has a luckier draw, and more trials only add points.
+    Each objective gets the same points, so none has a luckier draw. More trials only add points.
 
     >>> [round(evenly_spread(k, 1)[0], 3) for k in (1, 2, 3)]
     [0.118, 0.736, 0.354]
@@ -244,10 +244,10 @@ def _generalised_golden_ratio(dimensions: int) -> float:
 
 
 def shipped_steps(source: str) -> int | None:
-    """The steps for which a recipe names its minutes."""
+    """The number of steps to which a recipe's minutes refer."""
     return read_recipe(source).steps
 
 
 def unique(cells: Iterable[Cell]) -> list[Cell]:
-    """Cells without those that stand twice, in their order."""
+    """The cells without duplicates, in their order."""
     return list({cell.id: cell for cell in cells}.values())

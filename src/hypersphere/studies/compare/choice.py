@@ -12,8 +12,8 @@ from hypersphere.studies.compare.study import label_of
 
 
 def choose(plan: Plan, attempts: Mapping[str, Attempt]) -> list[tuple[dict[str, Any], Cell]]:
-    """For every objective whose tuning is over: the cell with the best validation score, the earliest of equals. An
-    objective none of whose trials gave a score is left out."""
+    """The cell with the best validation score for every objective whose tuning is over; the earliest wins a tie. An
+    objective without any scored trial is left out."""
     if not plan.study.tunes and not plan.study.grid:
         return [(objective, plan.given(objective)) for objective in plan.study.objectives]
     chosen = []
@@ -26,7 +26,7 @@ def choose(plan: Plan, attempts: Mapping[str, Attempt]) -> list[tuple[dict[str, 
 
 
 def tuned(plan: Plan, objective: Mapping[str, Any], attempts: Mapping[str, Attempt]) -> list[Cell]:
-    """The trials of an objective as far as they are known: those of a stage are known once the one before is over."""
+    """The trials of an objective that are determined so far. A stage is determined once the stage before it is over."""
     if not plan.study.stages:
         return [cell for cell in plan.tuning if cell.objective == label_of(objective)]
     cells: list[Cell] = []
@@ -39,7 +39,7 @@ def tuned(plan: Plan, objective: Mapping[str, Any], attempts: Mapping[str, Attem
 
 
 def _best(cells: list[Cell], attempts: Mapping[str, Attempt], metric: str) -> Cell | None:
-    """The cell with the best validation score once all have ended, the earliest of equals; None without a score."""
+    """The cell with the best validation score once all have ended; the earliest wins a tie. None without a score."""
     if not all(cell.id in attempts and attempts[cell.id].state in ("done", "failed") for cell in cells):
         return None
     scored = [(score, cell) for cell in cells if (score := score_of(cell, attempts, metric)) is not None]

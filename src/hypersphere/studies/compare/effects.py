@@ -1,4 +1,4 @@
-"""Whether a setting of an objective has an effect, found by trying: a setting without one is not worth a trial."""
+"""Tests by trying whether a setting of an objective has an effect: a setting without one is not worth a trial."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ ROWS, DIMENSION, CLASSES = 32, 8, 4
 
 
 def has_effect(objective: Objective, setting: str, values: Sequence[float]) -> bool:
-    """Whether the objective's value or gradient differs between some values of a setting; of an inner objective
-    (``base.temperature``), whether that one's does. KCL's t has none with the kernel imq, the weight of mmhe none at
-    its last stage. A setting that cannot be tried counts as one that has."""
+    """Whether the objective's value or gradient differs between some values of a setting. For a setting of an inner
+    objective (``base.temperature``), the inner objective is tested. KCL's t has no effect with the kernel imq, and the
+    weight of mmhe has none at its last stage. A setting that cannot be tried counts as having an effect."""
     *outer, name = setting.split(".")
     owner = objective
     for each in outer:
         owner = getattr(owner, each)
     try:
         responses = [_response(_changed(owner, name, value)) for value in values]
-    except Exception:  # CLOA's dimension is not known yet; an objective of one's own may have a mistake
+    except Exception:  # CLOA's dimension is not known yet; a user's objective may have a mistake
         return True
     return not all(_same(response, responses[0]) for response in responses)
 

@@ -34,7 +34,7 @@ HEADER = [
 
 
 def write_files(comparison: Comparison, folder: Path) -> Path:
-    """Writes everything a reader may ask for; the page's path."""
+    """Writes all files of the report and returns the page's path."""
     from hypersphere.studies.compare.page import comparison_page, ranking_figure
 
     figure = ranking_figure(comparison)
@@ -83,7 +83,7 @@ def _row(row: Row) -> dict[str, Any]:
 
 
 def as_csv(comparison: Comparison) -> str:
-    """A line for each run."""
+    """One line for each run."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     runs = [run for row in comparison.rows for run in (*row.tuning, *row.runs)]
@@ -101,7 +101,7 @@ def _csv_line(run: Run, keys: Sequence[str]) -> list[Any]:
 
 
 def table_rows(comparison: Comparison) -> list[list[str]]:
-    """The ranking, with what belongs to HEADER."""
+    """The ranking as rows with the columns of HEADER."""
     against = {each.name: each for each in comparison.differences}
     rows = []
     for row in comparison.ranking:
@@ -132,7 +132,7 @@ def as_markdown(comparison: Comparison) -> str:
 
 
 def as_latex(comparison: Comparison) -> str:
-    """A table for a paper: booktabs, mean and interval, the groups as they are."""
+    """A table for a paper: booktabs, mean and interval, the groups unchanged."""
     lines = [
         r"\begin{tabular}{lrrrr}",
         r"\toprule",
@@ -147,7 +147,7 @@ def as_latex(comparison: Comparison) -> str:
 
 
 def about(comparison: Comparison) -> str:
-    """What the numbers of the table are."""
+    """Explains the numbers of the table."""
     study = comparison.plan.study
     tuned = f"{study.trials} trials each on validation data" if study.trials else "settings as given"
     tuned = "no tuning, a grid" if study.grid else tuned

@@ -57,7 +57,7 @@ def _verdict(comparison: Comparison) -> list[str]:
 
 
 def ranking_figure(comparison: Comparison) -> Figure | None:
-    """Every test score; None while there is none."""
+    """A figure of every test score; None before the first score."""
     scored = [row for row in comparison.ranking if row.summary is not None]
     if not scored:
         return None
@@ -122,7 +122,7 @@ def _curves(comparison: Comparison) -> list[str]:
 
 
 def _sweeps(comparison: Comparison) -> list[tuple[Figure, str, str]]:
-    """A grid's scores over its first key of numbers, the other keys in the names."""
+    """A grid's scores over its first numeric key; the other keys appear in the names."""
     grid = comparison.plan.study.grid
     keys = [key for key, values in grid.items() if all(isinstance(v, (int, float)) for v in values) and len(values) > 1]
     if not keys:
@@ -148,7 +148,7 @@ def _sweeps(comparison: Comparison) -> list[tuple[Figure, str, str]]:
 
 
 def _history(row: Row, metric: str) -> Curve | None:
-    """Validation scores over the steps that all runs of a row have."""
+    """Validation scores over the steps that all runs of a row share."""
     series = [
         {int(step): scores.get(metric) for step, scores in run.result.get("history", {}).items()} for run in row.runs
     ]

@@ -1,4 +1,4 @@
-"""A cell in a process of its own: a crash, a leak or a lack of memory costs one row, with its reason."""
+"""Each cell runs in a process of its own: a crash, a leak or a lack of memory costs one row, with its reason."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Running:
         return time.monotonic() - self.began
 
     def stop(self) -> None:
-        """Asks it to save and stop."""
+        """Asks the process to save and stop."""
         if self.alive:
             os.kill(self.process.pid, signal.SIGTERM)
 
     def reason(self) -> str:
-        """Why it failed, in a sentence."""
+        """The reason of the failure, in a sentence."""
         code = self.process.exitcode
         said = _read(self.folder.with_suffix(".json")).get("failure")
         if said:
@@ -72,18 +72,18 @@ class Running:
 
 
 def prepare(task: str) -> None:
-    """Starts the process that cells are forked off, which imports for some seconds while this one goes on."""
+    """Starts the process that cells are forked off. It imports for some seconds while this process goes on."""
     if _spawning(task).get_start_method() == "forkserver":
         forkserver.ensure_running()
 
 
 def wait_for_end(running: Sequence[Running], seconds: float) -> None:
-    """Returns when one of the cells has ended, or after so many seconds."""
+    """Returns when one of the cells has ended, or after ``seconds``."""
     wait([each.process.sentinel for each in running], seconds) if running else time.sleep(seconds)
 
 
 def start(trial: int, cell: str, recipe: Recipe, folder: Path, threads: int, objective: Any = None) -> Running:
-    """Trains a recipe in ``folder`` with so many threads; ``objective``: a class that only this process has."""
+    """Trains a recipe in ``folder`` on ``threads`` threads; ``objective``: a class that exists only in this process."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     payload = None
     if objective is not None:
@@ -100,7 +100,7 @@ def start(trial: int, cell: str, recipe: Recipe, folder: Path, threads: int, obj
 
 
 def result_of(folder: Path) -> dict[str, Any] | None:
-    """What a finished run gave: scores, curve, cost, and what the monitor measured; None if it has not finished."""
+    """Scores, curve, cost and the monitor's measurements of a finished run; None if the run has not finished."""
     from hypersphere.training.journal import read_journal
     from hypersphere.training.verdicts import judge
 
@@ -127,7 +127,7 @@ def result_of(folder: Path) -> dict[str, Any] | None:
 
 
 def tidy(folder: Path, keep_model: bool) -> None:
-    """Removes what only an unfinished run needs, and the weights unless they are to be kept."""
+    """Removes the files that only an unfinished run needs, and the weights unless ``keep_model`` is set."""
     for name in ("checkpoints", "best", *(() if keep_model else ("model",))):
         shutil.rmtree(folder / name, ignore_errors=True)
 
@@ -142,7 +142,7 @@ LEFT_OUT = (
     "step_seconds",
     "verdicts",
 )  # of a measurement: the same in every line
-CURVES = {  # what is kept of measurements on other data than the held-out rows
+CURVES = {  # quantities kept from measurements on other data than the held-out rows
     "held_out": (),
     "training": ("step", "objective", "infonce", "alignment", "uniformity", "gap"),
     "validation": ("step", "alignment", "uniformity", "infonce"),
@@ -150,13 +150,13 @@ CURVES = {  # what is kept of measurements on other data than the held-out rows
 
 
 def _kept(record: Mapping[str, Any], wanted: Sequence[str] = ()) -> dict[str, Any]:
-    """Of a measurement: the wanted numbers, or all; NaN is left out."""
+    """The wanted numbers of a measurement, or all of them; NaN is left out."""
     keys = wanted or [key for key in record if key not in LEFT_OUT]
     return {key: _short(record[key]) for key in keys if key in record and record[key] == record[key]}
 
 
 def _short(value: Any) -> Any:
-    """Six digits: what differs after them is noise, and a study keeps many."""
+    """Rounds to six digits: further digits are noise, and a study keeps many numbers."""
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
@@ -174,8 +174,8 @@ def _spawning(task: str) -> Any:
 def _work(
     recipe: str, folder: str, threads: int, objective: bytes | None, place: str, environment: dict[str, str]
 ) -> None:
-    """What a cell's process does: train, or go on training, and leave its cost behind. It is forked off a process that
-    may be older than the study's working directory and environment, so it is given them."""
+    """The body of a cell's process: it trains or continues training, then writes its cost. The process it is forked off
+    may be older than the study's working directory and environment, so both are passed in."""
     os.chdir(place)
     os.environ.clear()
     os.environ.update(environment)
@@ -215,7 +215,7 @@ def _train(text: str, folder: Path, threads: int, objective: bytes | None) -> No
 
 
 def _own_group(folder: Path) -> None:
-    """Ctrl-C reaches the study, which asks its cells to save; a study that is gone takes its cells with it."""
+    """Ctrl-C reaches the study, which asks its cells to save. When the study's process dies, its cells stop too."""
     os.setpgrp()
     log = os.open(folder.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(log, 1)

@@ -1,9 +1,9 @@
 """The queue of a study's cells in an optuna storage: each is enqueued once, taken by one worker, and ends once.
 
 Every attempt at a cell is an optuna trial whose user attribute ``cell`` is the cell's id. A worker takes the waiting
-trial with the lowest number; the storage changes its state for one worker only. Two workers may enqueue the same cell
+trial with the lowest number; the storage changes its state for one worker only. Two workers can enqueue the same cell
 at the same moment: the trial with the higher number is then dropped when it is taken. A worker that dies stops its
-heartbeat, and its trial is given to another.
+heartbeat, and another worker gets its trial.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 from hypersphere.studies.compare.cells import Cell
 from hypersphere.studies.compare.study import digest
 
-HEARTBEAT = 10  # seconds between two signs of life of a worker
-GRACE = 45  # seconds without one after which a cell is given to another worker
-PATIENCE = 3600.0  # seconds for which a storage that was there may be away
+HEARTBEAT = 10  # seconds between two heartbeats of a worker
+GRACE = 45  # seconds without a heartbeat after which another worker gets the cell
+PATIENCE = 3600.0  # seconds for which a storage may be unreachable after it was reached once
 PAUSE = 5.0  # seconds between two tries to reach it
-TRIES = 5  # to open a storage whose tables another worker is making
-DROPPED = ("duplicate", "interrupted", "worker lost")  # attempts that say nothing about their cell
+TRIES = 5  # to open a storage while another worker creates its tables
+DROPPED = ("duplicate", "interrupted", "worker lost")  # attempts without information about their cell
 
 Score = Callable[[Mapping[str, Any]], float | None]
 Answer = TypeVar("Answer")
 _AWAY = (SQLAlchemyError, optuna.exceptions.StorageInternalError, OSError)
-_DAMAGED = (ValueError, LookupError, TypeError, RecursionError)  # of optuna, for rows that it has not written
+_DAMAGED = (ValueError, LookupError, TypeError, RecursionError)  # optuna's errors for rows that it has not written
 
 
 class StorageError(ValueError):
@@ -51,7 +51,7 @@ class StorageError(ValueError):
 
 @dataclass(frozen=True)
 class Attempt:
-    """What became of a cell: of all trials for it the one that counts."""
+    """The state of a cell: the one of its trials that counts."""
 
     trial: int  # optuna's id
     state: str  # waiting, running, done, failed
@@ -62,7 +62,7 @@ class Attempt:
 class Queue:
     """One study in a storage, seen by one worker.
 
-    say: where a sentence goes when the storage is away and when it is back.
+    echo: receives a sentence when the storage becomes unreachable and when it is back.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class Queue:
             raise StorageError(changed(known, definition, f"the study {name} in {_masked(url)}"))
 
     def close(self) -> None:
-        """Lets go of the storage's connections."""
+        """Closes the storage's connections."""
         self.storage.remove_session()
         self.storage.engine.dispose()
 
-    # --- what there is to do
+    # --- waiting cells
 
     def enqueue(self, cells: Iterable[Cell], again: bool = False) -> int:
-        """Adds the cells that are not there yet; ``again``: those that failed, too. How many were added."""
+        """Adds the missing cells, with ``again`` also the failed ones. Returns how many were added."""
         known = self.attempts()
         missing = [cell for cell in cells if cell.id not in known or (again and known[cell.id].state == "failed")]
         for cell in missing:
@@ -105,7 +105,7 @@ class Queue:
         return len(missing)
 
     def adopt(self, results: Mapping[str, dict[str, Any]], cells: Iterable[Cell], score: Score) -> int:
-        """Adds finished runs of an earlier round, by cell id, where the cell has not ended here; how many."""
+        """Adds finished runs of an earlier round for cells that have not ended here. Returns how many were added."""
         known = self.attempts()
         chosen = [
             (cell, value)
@@ -119,7 +119,7 @@ class Queue:
         return len(chosen)
 
     def attempts(self) -> dict[str, Attempt]:
-        """What became of every cell, by id."""
+        """The state of every cell, by id."""
         best: dict[str, tuple[int, Attempt]] = {}
         for trial in self._trials():
             cell, state = trial.user_attrs.get("cell"), trial.state
@@ -134,7 +134,7 @@ class Queue:
         return {cell: attempt for cell, (_, attempt) in best.items()}
 
     def _result(self, trial: FrozenTrial) -> dict[str, Any] | None:
-        """The result of a trial. One that has ended is compared with its seal, once."""
+        """The result of a trial. The result of an ended trial is compared with its seal, once."""
         cell, result, sealed = (trial.user_attrs.get(key) for key in ("cell", "result", "seal"))
         if trial._trial_id not in self._whole:
             other = trial.state.is_finished() and sealed is not None and sealed != seal(result)
@@ -145,7 +145,7 @@ class Queue:
         return result
 
     def claim(self, known: Container[str]) -> tuple[int, str] | None:
-        """Takes the next waiting cell of those this worker knows: (trial id, cell id); None if none waits."""
+        """Takes the next waiting cell among ``known``: (trial id, cell id); None if none waits."""
         while True:
             waiting = [
                 trial
@@ -176,7 +176,7 @@ class Queue:
         return True
 
     def _earlier(self, taken: FrozenTrial) -> bool:
-        """Whether another trial is or was for the same cell: a finished one, or an earlier one that is still going."""
+        """Whether the same cell has another trial that is finished, or an earlier one that is still running."""
         for trial in self._trials():
             if trial.number == taken.number or trial.user_attrs.get("cell") != taken.user_attrs["cell"]:
                 continue
@@ -185,20 +185,20 @@ class Queue:
                 return True
         return False
 
-    # --- what became of it
+    # --- ended cells
 
     def finish(self, trial: int, score: float, result: dict[str, Any]) -> None:
         self._end(trial, TrialState.COMPLETE, {"result": result, "seal": seal(result)}, [score])
 
     def fail(self, trial: int, reason: str, result: dict[str, Any] | None = None) -> None:
-        """A row without a score, with its reason."""
+        """Ends a trial without a score, with its reason."""
         self._end(trial, TrialState.FAIL, {"reason": reason, "result": result, "seal": seal(result)})
 
     def drop(self, trial: int, reason: str) -> None:
         self._end(trial, TrialState.FAIL, {"reason": reason})
 
     def give_back(self, trial: int, reason: str = "interrupted") -> None:
-        """Lets somebody else, or the next start, run the cell."""
+        """Returns the cell to the queue, for another worker or the next start."""
         self._again(self._patiently(lambda: self.storage.get_trial(trial)), reason)
 
     def _end(self, trial: int, state: TrialState, words: dict[str, Any], values: list[float] | None = None) -> None:
@@ -208,13 +208,13 @@ class Queue:
                     self.storage.set_trial_user_attr(trial, key, value)
                 self.storage.set_trial_state_values(trial, state, values)
             except (RuntimeError, optuna.exceptions.UpdateFinishedTrialError):
-                pass  # given to another worker while the storage was away; that one's result counts
+                pass  # another worker got it while the storage was unreachable; that worker's result counts
 
         self._patiently(end)
 
     def revive(self) -> int:
-        """Gives the cells of dead workers back to the queue: those without a heartbeat, and those of this machine whose
-        process is gone. How many."""
+        """Puts the cells of dead workers back into the queue: workers without a heartbeat, and workers of this machine
+        whose process is gone. Returns how many."""
         lost = 0
         stale = set(self._patiently(lambda: self.storage._get_stale_trial_ids(self.study._study_id)))
         for trial in self._trials():
@@ -225,7 +225,7 @@ class Queue:
         return lost
 
     def _again(self, trial: FrozenTrial, reason: str) -> bool:
-        """Ends an attempt and adds a new one; False if somebody else has done so."""
+        """Ends an attempt and adds a new one; False if another worker has done so."""
 
         def end() -> bool:
             try:
@@ -250,7 +250,7 @@ class Queue:
     # --- the storage
 
     def beat(self, trial: int) -> None:
-        """A sign of life; a storage that is away is not waited for."""
+        """Records a heartbeat, without waiting for an unreachable storage."""
         with suppress(*_AWAY):
             self.storage.record_heartbeat(trial)
 
@@ -263,8 +263,8 @@ class Queue:
             raise StorageError(damaged(self.url, _first_line(error))) from None
 
     def _patiently(self, call: Callable[[], Answer]) -> Answer:
-        """Calls the storage, and waits for it as long as patience lasts if it is away. A file is never away: what it
-        refuses (a full disk, a missing table) it would refuse again, but for the lock of another worker."""
+        """Calls the storage and, if it is unreachable, tries again until ``patience`` ends. A file is always reachable:
+        its errors (a full disk, a missing table) would come again, except for another worker's lock."""
         since: float | None = None
         while True:
             try:
@@ -291,7 +291,7 @@ class Queue:
 
 
 class Heartbeats:
-    """A thread that shows a worker to be alive while its cells run."""
+    """A thread that sends a worker's heartbeats while its cells run."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue, self.trials = queue, set[int]()
@@ -310,7 +310,7 @@ class Heartbeats:
 
 
 def connect(url: str) -> RDBStorage:
-    """An optuna storage with heartbeats; one sentence if it cannot be reached."""
+    """An optuna storage with heartbeats; an error of one sentence if it cannot be reached."""
     options: dict[str, Any] = {"pool_pre_ping": True}
     if url.startswith("sqlite"):
         options["connect_args"] = {"timeout": 60}  # another worker may be writing
@@ -333,7 +333,7 @@ def connect(url: str) -> RDBStorage:
 
 
 def seal(result: dict[str, Any] | None) -> str:
-    """The hash of a result as JSON gives it back, written beside it: a database has no checksum of its rows."""
+    """The hash of a result after a JSON round trip, stored beside it: a database has no checksum of its rows."""
     return digest(json.loads(json.dumps(result)))
 
 
@@ -345,7 +345,7 @@ def damaged(url: str, what: str) -> str:
 
 
 def unusable(url: str, error: BaseException, way: str = "") -> str:
-    """One sentence on a storage that refuses to work, with the way out if it is not damaged."""
+    """One sentence on a storage that fails, with the way out if it is not damaged."""
     words = _first_line(error)
     if any(mark in words for mark in ("malformed", "not a database", "no such table", "no such column")):
         return damaged(url, words)
@@ -354,13 +354,13 @@ def unusable(url: str, error: BaseException, way: str = "") -> str:
 
 
 def _tables_being_made(error: BaseException) -> bool:
-    """Whether another worker is making the tables of an empty database at the same moment."""
+    """Whether another worker is creating the tables of an empty database at the same moment."""
     return isinstance(error, (IntegrityError, ProgrammingError)) or "already exists" in str(error)
 
 
 def _write_from_the_start(engine: Any) -> None:
-    """SQLite locks no rows: unless a transaction locks the file when it begins, two workers may read a cell as waiting
-    and both take it."""
+    """Makes every transaction lock the file when it begins. SQLite locks no rows, so two workers could otherwise read
+    a cell as waiting and both take it."""
 
     def manual(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # sqlite3 begins no transaction of its own
@@ -371,7 +371,7 @@ def _write_from_the_start(engine: Any) -> None:
 
 
 def changed(before: dict[str, Any], now: dict[str, Any], where: str) -> str:
-    """One sentence on the first thing in which two definitions differ."""
+    """One sentence on the first difference between two definitions."""
 
     def first(was: Any, given: Any, place: str) -> str:
         if isinstance(was, dict) and isinstance(given, dict):
@@ -410,7 +410,7 @@ def _described(cell: Cell) -> dict[str, Any]:
 
 
 def _gone(worker: str) -> bool:
-    """Whether a worker was a process of this machine that is no more."""
+    """Whether a worker was a process of this machine that has ended."""
     host, _, number = worker.rpartition(" ")
     if host != socket.gethostname() or not number.isdigit():
         return False
@@ -424,7 +424,7 @@ def _gone(worker: str) -> bool:
 
 
 def _masked(url: str) -> str:
-    """A storage's address without its password, which may stand among its options too."""
+    """A storage's address without its password, which may also be among its options."""
     url = re.sub(r"(?<=[?&]password=)[^&]*", "…", url)
     scheme, separator, rest = url.partition("://")
     if "@" not in rest:
@@ -435,5 +435,5 @@ def _masked(url: str) -> str:
 
 def _first_line(error: BaseException) -> str:
     cause = error if getattr(error, "orig", None) else error.__cause__ or error
-    cause = getattr(cause, "orig", None) or cause  # the database's own words
+    cause = getattr(cause, "orig", None) or cause  # the database's own message
     return next(iter(str(cause).strip().splitlines()), type(error).__name__)[:200]

@@ -1,4 +1,4 @@
-"""What a study found: a row for each contestant, differences, groups, and everything a report needs."""
+"""The results of a study: a row for each contestant, differences, groups, and everything a report needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypersphere.studies.compare.study import label_of
 from hypersphere.training.load import write_recipe
 from hypersphere.training.recipe import Recipe
 
-AT_BOUND = 0.1  # a chosen value in the outer tenth of its range is said to lie at its bound
+AT_BOUND = 0.1  # a chosen value in the outer tenth of its range counts as at its bound
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Row:
     name: str
     objective: str
     point: dict[str, Any]  # of the grid
-    settings: dict[str, Any]  # that were chosen
+    settings: dict[str, Any]  # the chosen ones
     tuning: list[Run]
     runs: list[Run]  # with fresh seeds
     recipe: str  # to copy
@@ -68,7 +68,7 @@ class Row:
 
     @cached_property
     def validation(self) -> float | None:
-        """Mean validation score of the runs with fresh seeds: what the choice was worth without its luck."""
+        """Mean validation score of the runs with fresh seeds: the score of the choice without its luck."""
         values = [run.validation for run in self.runs if run.validation is not None]
         return sum(values) / len(values) if values else None
 
@@ -83,19 +83,19 @@ class Row:
 
     @cached_property
     def expected_best(self) -> list[float]:
-        """Expected best validation score after so many trials."""
+        """Expected best validation score after k = 1 … n trials."""
         values = [run.validation for run in self.tuning if run.validation is not None]
         return statistics.expected_best(values) if values else []
 
     def measured(self, quantity: str, last: bool = True) -> float | None:
-        """Mean over seeds of what the monitor measured at the end, or at the start, of the runs."""
+        """Mean over seeds of a quantity that the monitor measured at the end, or at the start, of the runs."""
         series = [[each for each in run.result.get("measured", []) if quantity in each] for run in self.runs]
         return _mean([each[-1 if last else 0][quantity] for each in series if each])
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A study and what it found so far."""
+    """A study and its results so far."""
 
     plan: Plan
     rows: list[Row]
@@ -123,7 +123,7 @@ class Comparison:
 
     @cached_property
     def ranking(self) -> list[Row]:
-        """Best first; the untrained encoder where it belongs."""
+        """All rows, best first; the untrained encoder is ranked among them."""
         return [self.by_name[name] for name in statistics.ranking({row.name: row.test for row in self.rows})]
 
     @cached_property
@@ -168,7 +168,7 @@ class Comparison:
         return len(runs) >= expected - self._never() and all(run.state in ("done", "failed") for run in runs)
 
     def _never(self) -> int:
-        """Runs of objectives none of whose trials so far gave a score: their later stages and test runs never come."""
+        """Number of runs that never come: later stages and test runs of objectives without a scored trial so far."""
         study = self.plan.study
         if study.grid:
             return 0
@@ -189,7 +189,7 @@ class Comparison:
 
 
 def collect(plan: Plan, attempts: Mapping[str, Attempt]) -> Comparison:
-    """The rows of a study from what became of its cells."""
+    """The rows of a study from the attempts at its cells."""
 
     def run(cell: Cell, name: str) -> Run:
         attempt = attempts.get(cell.id) or Attempt(-1, "waiting", "", None)
@@ -240,7 +240,7 @@ def _at_bound(plan: Plan, label: str, settings: Mapping[str, Any], recipe: Recip
     for key, span in plan.spaces[label].items():
         value = settings.get(key, read_key(recipe, key))
         if isinstance(span, Choice) and value not in span.values:
-            continue  # the default, which is none of the values
+            continue  # the default, which is not among the values
         share = span.share(value)
         if not AT_BOUND <= share <= 1 - AT_BOUND:
             end = "lower" if share < 0.5 else "upper"

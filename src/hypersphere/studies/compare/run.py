@@ -48,11 +48,11 @@ def compare(
     storage: an address such as postgresql://user@host/database, shared by any number of workers; default: a SQLite
         file in the study's folder.
     jobs: runs side by side; default: one for each core.
-    retry: run again what failed.
+    retry: run failed cells again.
     known: results.json of an earlier round of the study, here or elsewhere; its finished runs are not repeated.
     given: further fields of a study: trials, seeds, reference, ranges, tune, grid, metric, output.
 
-    A study that was interrupted continues; more seeds, trials or objectives only run what is new.
+    An interrupted study continues. With more seeds, trials or objectives, only the new runs are added.
     """
     named, classes = _by_name(objectives)
     if isinstance(recipe, Study):
@@ -91,7 +91,7 @@ def compare(
 
 
 def definition_of(study: Study) -> dict[str, Any]:
-    """What must stay the same while a study goes on, as JSON gives it back."""
+    """The parts of a study that must stay the same while it goes on, after a JSON round trip."""
     definition: dict[str, Any] = json.loads(json.dumps(json_safe(study.fingerprint())))
     return definition
 
@@ -111,7 +111,7 @@ def finished_runs(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def line_of(cell: Cell, attempt: Attempt, metric: str) -> str:
-    """What became of a cell, in a line."""
+    """The outcome of a cell, in a line."""
     if attempt.state == "failed" or attempt.result is None:
         return f"{cell}: failed: {attempt.reason}"
     validation, test = validation_score(attempt.result, metric), test_score(attempt.result, metric)
@@ -123,7 +123,7 @@ def line_of(cell: Cell, attempt: Attempt, metric: str) -> str:
 
 
 def _need_data(plan: Plan, attempts: Mapping[str, Attempt], retry: bool = False) -> None:
-    """Refuses a study with runs ahead whose data is not here."""
+    """Raises if a study has runs left and their data is missing."""
     known = collect(plan, attempts)
     if not known.complete or (retry and known.failures):
         check_data(plan.untrained[0].recipe)
@@ -131,7 +131,7 @@ def _need_data(plan: Plan, attempts: Mapping[str, Attempt], retry: bool = False)
 
 @contextmanager
 def _report_at_the_end(plan: Plan, queue: Queue, folder: Path) -> Any:
-    """Writes the report of whatever is finished, also when the study is interrupted."""
+    """Writes the report of all finished runs, also when the study is interrupted."""
     try:
         yield
     except StorageError:
@@ -143,7 +143,7 @@ def _report_at_the_end(plan: Plan, queue: Queue, folder: Path) -> Any:
 
 
 def _check_folder(folder: Path, definition: dict[str, Any]) -> None:
-    """Refuses a folder that holds something else than this study."""
+    """Raises if the folder holds something other than this study."""
     file = folder / STUDY_FILE
     if file.is_file():
         known = read_json(file, dict)
@@ -160,7 +160,7 @@ def _make_folder(folder: Path, definition: dict[str, Any]) -> None:
 
 
 def _named(cls: type) -> type[Objective]:
-    """A class of one's own that goes by a name."""
+    """The user's own class, with a name."""
     if not issubclass(cls, Objective):
         raise ValueError(f"{cls.__name__} is not an objective: derive it from hypersphere.PairwiseObjective")
     if not is_registered(cls.name) or objective_class(cls.name) is not cls:
@@ -169,7 +169,7 @@ def _named(cls: type) -> type[Objective]:
 
 
 def _source_of(cls: type[Objective]) -> str:
-    """The hash of a class's source, so that a changed class is another objective; empty if there is no source."""
+    """The hash of a class's source, so that a changed class is a new objective; empty if there is no source."""
     try:
         return digest(inspect.getsource(cls))
     except (OSError, TypeError):
@@ -179,7 +179,7 @@ def _source_of(cls: type[Objective]) -> str:
 def _by_name(
     objectives: Sequence[str | Mapping[str, Any] | type[Objective]] | None,
 ) -> tuple[list[str | dict[str, Any]] | None, dict[str, type[Objective]]]:
-    """Names of all objectives, and the classes that only this process has."""
+    """Names of all objectives, and the classes that exist only in this process."""
     if objectives is None:
         return None, {}
     named: list[str | dict[str, Any]] = []

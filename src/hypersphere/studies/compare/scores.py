@@ -1,4 +1,4 @@
-"""Which number of a run counts: on validation data to choose settings, on the test set once, at the end."""
+"""The score of a run: on validation data to choose settings, on the test set once, at the end."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from hypersphere.training.recipe import Recipe
 
-TEST_SCORE = {"stsb_dev": "stsb_test"}  # a score whose name on the test set is another; else it is the same
+TEST_SCORE = {"stsb_dev": "stsb_test"}  # scores with another name on the test set; all others keep their name
 
 
 def metric_of(recipe: Recipe, wanted: str = "") -> str:
-    """The score that a recipe's task has; one sentence if it has none, or not the one that is wanted."""
+    """The score of a recipe's task; an error of one sentence if it has none, or not the wanted one."""
     name, need = {"text": ("stsb_dev", "evaluation.sts=FOLDER"), "image": ("knn", "data.held_out and labels"),
                   "three-lines": ("knn", "data.held_out")}[recipe.task]  # fmt: skip
     if not recipe.scored:
@@ -23,7 +23,7 @@ def metric_of(recipe: Recipe, wanted: str = "") -> str:
 
 
 def validation_score(result: Mapping[str, Any], metric: str) -> float | None:
-    """The score on validation data of the weights that were kept."""
+    """The validation score of the kept weights."""
     history = result["history"]
     if not history:
         return None
@@ -32,7 +32,7 @@ def validation_score(result: Mapping[str, Any], metric: str) -> float | None:
 
 
 def test_score(result: Mapping[str, Any], metric: str) -> float | None:
-    """The score on the test set; None where the run did not look at it."""
+    """The score on the test set; None if the run did not evaluate it."""
     return _number(result["scores"].get(TEST_SCORE.get(metric, metric)))
 
 

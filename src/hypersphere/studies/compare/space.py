@@ -1,4 +1,4 @@
-"""What is tuned for an objective: ranges or values by recipe key, and the grids of a search in stages."""
+"""The search space of an objective: ranges or values by recipe key, and the grids of a search in stages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hypersphere.studies.compare.study import Study, label_of
 from hypersphere.training.recipe import Recipe
 
 LEARNING_RATE = "optimizer.lr"
-DECADE = 10.0  # the learning rate is looked for within a factor of ten of the recipe's
+DECADE = 10.0  # the learning rate is searched within a factor of ten of the recipe's
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Some values and no others, as a grid of a paper has them."""
+    """A finite set of values, such as a paper's grid."""
 
     values: tuple[float, ...]
 
@@ -32,7 +32,7 @@ class Choice:
         return max(self.values)
 
     def at(self, share: float) -> float:
-        """The value at a place between 0 and 1.
+        """The value at a position between 0 and 1.
 
         >>> Choice((64, 128, 256)).at(0.5)
         128
@@ -40,7 +40,7 @@ class Choice:
         return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
 
     def share(self, value: float) -> float:
-        """Where among the values one is, 0 to 1; a half if there is no other."""
+        """The position of a value among the values, 0 to 1; a half if it is the only one."""
         return sorted(self.values).index(value) / (len(self.values) - 1) if len(self.values) > 1 else 0.5
 
     def __str__(self) -> str:
@@ -52,8 +52,8 @@ def _span(given: list[float]) -> Range | Choice:
 
 
 def space_of(study: Study, objective: Mapping[str, Any]) -> dict[str, Range | Choice]:
-    """What is tuned for an objective, by recipe key: the learning rate first, then its own settings that have an
-    effect; in stages, the values of the last stage that has the key."""
+    """The search space of an objective, by recipe key: the learning rate first, then its own settings that have an
+    effect. For a search in stages, the values come from the last stage that has the key."""
     if not study.tunes:
         return {}
     if study.stages:
@@ -82,7 +82,7 @@ def space_of(study: Study, objective: Mapping[str, Any]) -> dict[str, Range | Ch
 
 
 def stages_of(study: Study, objective: Mapping[str, Any]) -> list[dict[str, list[float]]]:
-    """The grids that are searched for an objective: its own settings that it has not, that were given, or that have
+    """The grids that are searched for an objective. Settings that the objective lacks, that were given, or that have
     no effect are left out."""
     recipe = study.base(objective)
     made = recipe.create_objective()
@@ -101,8 +101,8 @@ def stages_of(study: Study, objective: Mapping[str, Any]) -> list[dict[str, list
 
 
 def own_ranges(objective: Objective, fixed: Mapping[str, Any] | None = None, prefix: str = "") -> dict[str, Range]:
-    """The ranges an objective declares for its settings, those of an objective inside it included; ``fixed`` are not
-    tuned."""
+    """The ranges an objective declares for its settings, including those of an inner objective; ``fixed`` settings are
+    not tuned."""
     given = fixed or {}
     ranges: dict[str, Range] = {}
     for name, setting in objective.settings().items():
@@ -116,7 +116,7 @@ def own_ranges(objective: Objective, fixed: Mapping[str, Any] | None = None, pre
 
 
 def _is_given(objective: Mapping[str, Any], name: str) -> bool:
-    """Whether a setting, perhaps of an inner objective, stands in the objective's mapping."""
+    """Whether the objective's mapping contains a setting, perhaps of an inner objective."""
     place: Any = objective
     for part in name.split("."):
         if not isinstance(place, Mapping) or part not in place:
@@ -126,7 +126,7 @@ def _is_given(objective: Mapping[str, Any], name: str) -> bool:
 
 
 def _number(recipe: Recipe, key: str, label: str) -> float:
-    """The default of what is tuned."""
+    """The default of a tuned key."""
     default = read_key(recipe, key)
     if isinstance(default, bool) or not isinstance(default, (int, float)):
         raise ValueError(f"{key} of {label} is {default!r}, not a number: it cannot be tuned in a range")
@@ -134,7 +134,7 @@ def _number(recipe: Recipe, key: str, label: str) -> float:
 
 
 def read_key(recipe: Recipe, key: str) -> Any:
-    """The value of a recipe key; a setting of the objective as the objective has it."""
+    """The value of a recipe key; settings of the objective come from the objective itself."""
     section, _, rest = key.partition(".")
     value: Any = recipe.create_objective() if section == "objective" else getattr(recipe, section, None)
     for name in rest.split(".") if rest else ():
@@ -145,7 +145,7 @@ def read_key(recipe: Recipe, key: str) -> Any:
 
 
 def with_settings(objective: Mapping[str, Any], settings: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
-    """The objective's mapping with tuned settings put in, inner objectives included."""
+    """The objective's mapping with the tuned settings, including those of inner objectives."""
     tree = json.loads(json.dumps(dict(objective)))
     for key, value in settings.items():
         section, _, path = key.partition(".")

@@ -1,4 +1,4 @@
-"""What scores over seeds allow one to conclude: intervals, paired tests and their floor, groups, luck in tuning.
+"""Statistics of scores over seeds: intervals, paired tests and their floor, groups, luck in tuning.
 
 Scores are paired by seed: runs with the same seed share their split of the data, their first weights and their batches,
 so the difference of two objectives is taken seed by seed. Higher is better throughout.
@@ -19,7 +19,7 @@ LEVEL = 0.05  # of every test; an interval covers 1 - LEVEL
 POWER = 0.8  # with which `seeds_to_decide` finds a difference
 MOST_SEEDS = 200  # beyond that a difference is not worth the runs
 RESAMPLES = 10_000
-FEWEST = 6  # values from which on a bootstrap can cover 95 %
+FEWEST = 6  # fewest values with which a bootstrap can cover 95 %
 EXACT_SEEDS = 16  # sign flips are enumerated up to this many seeds
 FLIPS = 100_000
 
@@ -51,7 +51,7 @@ class Difference:
     p: float  # of the sign-flip test, two-sided
     adjusted: float  # by Holm, over all comparisons made together
     improvement: float  # probability that a run of the first beats a run of the second
-    needed: int | None  # seeds that could decide; None: more than are worth running
+    needed: int | None  # seeds that could decide; None: more than MOST_SEEDS
 
     @property
     def decided(self) -> bool:
@@ -228,7 +228,7 @@ def ranking(scores: Scores) -> list[str]:
 
 
 def groups(scores: Scores, pairs: Sequence[Difference]) -> list[list[str]]:
-    """Maximal runs of the ranking within which no pair can be told apart; one objective may stand in several.
+    """Maximal runs of the ranking in which no pair can be told apart; one objective may be in several.
 
     pairs: of ``compare_all``.
     """

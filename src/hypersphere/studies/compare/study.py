@@ -1,4 +1,4 @@
-"""A study: which objectives are compared, what is tuned for each, and what stays the same for all."""
+"""A study: the compared objectives, the settings tuned for each, and the settings fixed for all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hypersphere.training.sections import Count, Part, Whole
 MOST_RUNS = 50_000
 PER_CONTESTANT = ("seed", "output", "objective")  # keys that a study sets itself
 
-Span = Annotated[list[float], Field(min_length=2)]  # low and high; three values or more: these alone
+Span = Annotated[list[float], Field(min_length=2)]  # low and high; three or more values: only these
 
 
 class Study(Part):
@@ -133,7 +133,7 @@ class Study(Part):
             raise ValueError("the study's folder has a name that no folder can have")
         try:
             expand(self.output)
-        except FileNotFoundError as error:  # a home folder that there is not
+        except FileNotFoundError as error:  # a missing home folder
             raise ValueError(str(error)) from None
         for where, values in self._all_ranges():
             if len(values) == 2 and not values[0] < values[1]:
@@ -166,13 +166,13 @@ class Study(Part):
         """The recipe with an objective at the recipe's own or its default settings."""
         words = list(words)
         given = [f"objective={json.dumps(dict(objective))}", *self.changes, *words]
-        last = {word.partition("=")[0]: word for word in given}  # what the study sets itself overrides its changes
+        last = {word.partition("=")[0]: word for word in given}  # keys that the study sets itself override its changes
         if any(word.startswith("steps=") for word in words):
             last.pop("epochs", None)
         return read_recipe(self.recipe, last.values())
 
     def fingerprint(self) -> dict[str, Any]:
-        """What must stay the same as long as a study goes on; objectives, trials and seeds may be added."""
+        """The parts that must stay the same while a study goes on; objectives, trials and seeds may be added."""
         fixed = self.base(self.objectives[0]).model_dump(exclude={"objective", "output", "about", "seed", "loggers"})
         search = {"stages": self.stages} if self.stages else {}
         return {"recipe": fixed, "tune": self.tune, "grid": self.grid, "metric": self.metric, **search}
@@ -195,7 +195,7 @@ def _short(value: Any) -> str:
 
 def read_study(source: str, words: Iterable[str] = (), **given: Any) -> Study:
     """A study from a YAML file that has ``objectives``, a shipped one by name (demo), or from a recipe and arguments;
-    what is given overrides."""
+    given arguments override the file."""
     path = shipped_studies().get(source) or expand(source)
     given = {key: value for key, value in given.items() if value is not None}
     tree: dict[str, Any] = {"recipe": source}
@@ -233,7 +233,7 @@ def shipped_studies() -> dict[str, Path]:
 
 
 def parse_study(tree: Mapping[str, Any]) -> Study:
-    """A study from a mapping; the first mistake becomes one sentence."""
+    """A study from a mapping; the first mistake becomes an error of one sentence."""
     try:
         return Study.model_validate(dict(tree))
     except ValidationError as error:

@@ -21,7 +21,7 @@ ROWS = 128  # of a batch: as many anchors as Li et al. 2024 measure at a time
 
 
 def views_of(path: Path) -> dict[str, Any]:
-    """Of the views in a run's embeddings.safetensors, in batches of 128; empty if there are none.
+    """Statistics of the views in a run's embeddings.safetensors, in batches of 128; empty if there are none.
 
     positive, negative: histograms of the cosines of positive and of all negative pairs (shares of 40 bins).
     hardest: by temperature, the mean share of the hardest negative in a softmax over the negatives.
@@ -59,7 +59,7 @@ def summary(z1: Tensor, z2: Tensor) -> dict[str, Any]:
 
 
 def _wasserstein(x: Tensor) -> float:
-    """From the cosines within the first view to those of uniform rows, as Koromilas et al. 2024 measure it."""
+    """Distance from the first view's cosines to those of uniform rows, as Koromilas et al. 2024 measure it."""
     rows, columns = torch.triu_indices(len(x), len(x), offset=1)
     return round(UniformCosine(x.shape[1]).wasserstein((x @ x.T)[rows, columns]), 5)
 
@@ -78,7 +78,7 @@ def _histogram(cosines: Tensor) -> list[float]:
 
 
 def _lower_end(parts: list[tuple[Tensor, Tensor]], step: float) -> dict[str, Any]:
-    """Of every anchor against its hardest negative."""
+    """Lemma 1's lower end, for every anchor against its hardest negative."""
     ends = []
     for x, y in parts:
         cosines = x @ y.T

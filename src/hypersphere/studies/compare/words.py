@@ -1,4 +1,4 @@
-"""What a study found, in sentences."""
+"""The results of a study in sentences."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def difference_in_words(difference: Difference) -> str:
 
 
 def spread(difference: Difference) -> str:
-    """Half the width of the interval; nothing where one seed has none."""
+    """Half the width of the interval; empty for one seed, which has no interval."""
     return f" ± {(difference.high - difference.low) / 2:.2f}" if difference.count > 1 else ""
 
 
 def floor_in_words(seeds: int, comparisons: int) -> str:
-    """What so many seeds can show at best."""
+    """The strongest result that this number of seeds can show."""
     fewest = statistics.fewest_seeds(comparisons)
     if seeds >= fewest:
         return ""

@@ -16,7 +16,7 @@ from hypersphere.studies.compare.queue import Attempt, Heartbeats, Queue
 from hypersphere.studies.compare.scores import validation_score
 
 TICK = 0.1  # seconds between two looks at the processes, if none ends before
-LOOK = 2.0  # seconds between two looks at what other workers have done
+LOOK = 2.0  # seconds between two looks at the other workers' results
 PATIENCE = 60.0  # seconds a cell has to save when the study is interrupted
 
 
@@ -26,7 +26,7 @@ def cores() -> int:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a study is, for whoever shows it."""
+    """The progress of a study, for display."""
 
     cells: dict[str, Cell]
     attempts: dict[str, Attempt]
@@ -40,7 +40,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """From the mean time of what is done; None before the first."""
+        """Estimated from the mean time of the finished cells; None before the first."""
         times = [
             float(attempt.result["seconds"])
             for cell, attempt in self.attempts.items()
@@ -55,7 +55,7 @@ class Progress:
 class Worker:
     """Runs cells of a plan until none is left.
 
-    jobs, threads: how many cells side by side, and how many threads each has.
+    jobs, threads: the number of cells side by side, and the threads of each.
     classes: objectives that exist in this process only, by name.
     known: results of an earlier round, by cell.
     show: called with the progress whenever something has changed; on_end: with each cell that has ended.
@@ -81,10 +81,10 @@ class Worker:
         self.cells = {cell.id: cell for cell in plan.begin}
         self.running: list[process.Running] = []
         self._told: set[str] = set()
-        self.repeated = 0  # trials that a later stage has in common with an earlier one: they are run once
+        self.repeated = 0  # trials that a later stage shares with an earlier one: they run once
 
     def run(self, again: bool = False) -> dict[str, Attempt]:
-        """Works until every cell has ended, here or elsewhere; what became of each. ``again``: failed ones too."""
+        """Works until every cell has ended, here or elsewhere; returns all attempts. ``again``: failed cells too."""
         beats = Heartbeats(self.queue)
         try:
             self.queue.revive()
@@ -118,7 +118,7 @@ class Worker:
         return ended and not self.running
 
     def _check_untrained(self, attempts: dict[str, Attempt]) -> None:
-        """Stops a study whose encoder cannot even be scored as it was given: nothing else would run either."""
+        """Stops a study whose untrained encoder cannot be scored: nothing else would run either."""
         known = [attempts.get(cell.id) for cell in self.plan.untrained]
         if all(attempt is not None and attempt.state == "failed" for attempt in known):
             reason = known[0].reason  # type: ignore[union-attr]
@@ -126,7 +126,7 @@ class Worker:
 
     def _advance(self, again: bool) -> dict[str, Attempt]:
         """Enqueues the next stage of every objective whose stage is over, and the test runs of every objective whose
-        tuning is over; what became of the cells so far."""
+        tuning is over. Returns the attempts so far."""
         attempts = self.queue.attempts()
         known = [cell for objective in self.plan.study.objectives for cell in tuned(self.plan, objective, attempts)]
         known += [cell for objective, best in choose(self.plan, attempts) for cell in self.plan.test(objective, best)]
@@ -183,7 +183,7 @@ class Worker:
         process.tidy(each.folder, self.plan.study.keep_models)
 
     def _interrupt(self) -> None:
-        """Lets the running cells save, and gives them back."""
+        """Lets the running cells save, and returns them to the queue."""
         for each in self.running:
             each.stop()
         until = time.monotonic() + PATIENCE
@@ -194,5 +194,5 @@ class Worker:
         for each in self.running:
             try:
                 self.queue.give_back(each.trial)
-            except Exception:  # the storage may be what failed; the heartbeat's end gives the cell back as well
+            except Exception:  # the storage may have failed; the end of the heartbeat also returns the cell
                 continue

@@ -1,4 +1,4 @@
-"""Tables and figures of the papers, drawn again from computation: what was claimed beside what was measured."""
+"""Tables and figures of the papers, recomputed: the claim beside the measurement."""
 
 from hypersphere.studies.reproduce.catalogue import list_items
 from hypersphere.studies.reproduce.items import Finding, reproduce

@@ -1,4 +1,4 @@
-"""What can be reproduced: the papers, their items by name, where each stands in its paper, and how long it takes."""
+"""The reproducible items: the papers, their items by name, the place of each in its paper, and its duration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypersphere.names import did_you_mean, nearest
 
 @dataclass(frozen=True)
 class Paper:
-    """How a paper is cited in a picture and in a list."""
+    """The citation of a paper, in a picture and in a list."""
 
     short: str
     title: str
@@ -20,9 +20,9 @@ class Paper:
 class Item:
     """One table, figure or statement of a paper.
 
-    place: where it stands in the paper. code: the module below this package and its function.
-    minutes: of what is computed without training, on one thread of a server CPU.
-    contests: the studies that are run for it, and read by the function.
+    place: its place in the paper. code: the module below this package and its function.
+    minutes: of the computation without training, on one thread of a server CPU.
+    contests: the studies that are run for it; the function reads them.
     """
 
     title: str
@@ -54,7 +54,7 @@ PAPERS: dict[str, Paper] = {
     "hypersphere": Paper("hypersphere", "Questions that none of the papers answered", "this project"),
 }
 
-# What a picture shows that illustrates a paper without being a picture of it.
+# For a picture that illustrates a paper but is not a figure of it.
 NOT_A_FIGURE = "not a figure of the paper"
 
 ITEMS: dict[str, Item] = {
@@ -200,7 +200,7 @@ ITEMS: dict[str, Item] = {
 
 
 def list_items(name: str | None = None) -> list[str]:
-    """All items; those of one paper; or one alone, by its name. ValueError where there is none of that name.
+    """All items, the items of one paper, or a single item by its name. ValueError if there is none of that name.
 
     >>> list_items("koromilas2024")[:2]
     ['koromilas2024/minimisers', 'koromilas2024/batch-independence']
@@ -218,7 +218,7 @@ def paper_of(name: str) -> str:
 
 
 def check(name: str) -> None:
-    """Raises ValueError with one sentence unless there is an item of this name: what its paper has, and the nearest."""
+    """Raises ValueError unless there is an item of this name; it lists the paper's items and the nearest name."""
     if name in ITEMS:
         return
     paper, _, wanted = name.partition("/")

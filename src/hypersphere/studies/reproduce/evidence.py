@@ -1,4 +1,4 @@
-"""From the runs of a contest to numbers with intervals, and from a number to whether a claim holds."""
+"""Turns the runs of a contest into numbers with intervals, and the numbers into verdicts on claims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Scores = Mapping[int, float]  # by seed
 
 
 def row_of(comparison: Comparison, objective: str, **point: Any) -> Row:
-    """The row of an objective by its label; in a grid, at a point of it (``optimizer__lr`` for optimizer.lr)."""
+    """The row of an objective by its label; in a grid, at one point (``optimizer__lr`` for optimizer.lr)."""
     wanted = {key.replace("__", "."): value for key, value in point.items()}
     for row in comparison.rows:
         if row.objective == objective and all(row.point.get(key) == value for key, value in wanted.items()):
@@ -23,7 +23,7 @@ def row_of(comparison: Comparison, objective: str, **point: Any) -> Row:
 
 
 def score(row: Row, name: str, failed: float | None = None) -> dict[int, float]:
-    """A score on the test set by seed. ``failed`` stands for runs that ended without one (diverged, say)."""
+    """A score on the test set by seed. Runs that ended without one (diverged, for example) get ``failed``."""
 
     def read(run: Run) -> float | None:
         value = run.result.get("scores", {}).get(name)
@@ -35,7 +35,7 @@ def score(row: Row, name: str, failed: float | None = None) -> dict[int, float]:
 
 
 def measured(row: Row, quantity: str, last: bool = True) -> dict[int, float]:
-    """What the monitor measured at the end of each run, or at its start, by seed."""
+    """A quantity that the monitor measured at the end of each run, or at its start, by seed."""
     by_seed = {}
     for run in row.runs:
         values = [each[quantity] for each in run.result.get("measured", []) if each.get(quantity) is not None]
@@ -76,8 +76,8 @@ def difference(first: Scores, second: Scores) -> Difference | None:
 
 
 def above(first: Scores, second: Scores, by: float = 0.0) -> bool | None:
-    """Whether the first is above the second by more than ``by``: None while the 95 % interval of the paired difference
-    holds that value, or there are fewer than two common seeds.
+    """Whether the first is above the second by more than ``by``. None if the 95 % interval of the paired difference
+    contains that value, or there are fewer than two common seeds.
 
     >>> above({1: 3.0, 2: 3.2, 3: 3.1}, {1: 1.0, 2: 1.1, 3: 1.2}), above({1: 3.0, 2: 1.0}, {1: 2.0, 2: 2.0})
     (True, None)
@@ -89,7 +89,7 @@ def above(first: Scores, second: Scores, by: float = 0.0) -> bool | None:
 
 
 def holds_for_all(parts: Sequence[bool | None]) -> bool | None:
-    """A clause about several: false if one is, undecided if one is, else true; None of nothing."""
+    """A clause about several parts: false if one is false, else None if one is undecided, else true; None if empty."""
     return False if False in parts else None if None in parts or not parts else True
 
 
@@ -107,7 +107,7 @@ def plus_minus(values: Scores, digits: int = 2) -> str:
 
 
 def sets_in_words(rows: Iterable[Row], names: Sequence[str], kind: str) -> str:
-    """Which of the seven sets were evaluated: "the seven STS sets", "2 of the seven STS sets (STS12, SICK-R)"."""
+    """Names the evaluated sets: "the seven STS sets", "2 of the seven STS sets (STS12, SICK-R)"."""
     rows = list(rows)
     known = [name for name in names if any(score(row, name) for row in rows)]
     if len(known) == len(names):
@@ -116,5 +116,5 @@ def sets_in_words(rows: Iterable[Row], names: Sequence[str], kind: str) -> str:
 
 
 def each_seed(row: Row, read: Callable[[Run], float | None]) -> dict[int, float]:
-    """Any number of the finished runs, by seed."""
+    """A chosen number of each finished run, by seed."""
     return {run.seed: value for run in row.runs if run.state == "done" and (value := read(run)) is not None}

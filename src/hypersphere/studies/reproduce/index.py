@@ -1,4 +1,4 @@
-"""The list of all items: published beside measured, with the verdict. ``results/README.md`` is made here."""
+"""The list of all items: published beside measured, with the verdict. This module writes ``results/README.md``."""
 
 from __future__ import annotations
 

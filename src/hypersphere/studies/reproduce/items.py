@@ -1,4 +1,4 @@
-"""How an item is run, judged and written down."""
+"""Runs, judges and writes an item."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from hypersphere.report import atomic_write
 from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, check, cite, paper_of
 from hypersphere.studies.reproduce.contest import Held, Scale, hold, provenance
 
-MOST_ROWS = 2000  # of a table in results.json; a larger one, such as a map, is in its CSV file alone
+MOST_ROWS = 2000  # of a table in results.json; a larger table, such as a map, is only in its CSV file
 Rows = Sequence[Mapping[str, Any]]
 Verdict = Literal["agrees", "partly", "does not agree", "undecided"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What an item found: the paper's claim, what was measured, and errata met on the way.
+    """The outcome of an item: the paper's claim, the measurement, and errata met on the way.
 
-    clauses: the parts of the claim, each True where it holds, False where it does not, None where it was not measured
-        or the intervals do not decide.
+    clauses: the parts of the claim. Each is True if it holds, False if it does not, None if it was not measured or the
+        intervals do not decide.
     data: tables by name, written as CSV. figures: matplotlib figures by name, written as PNG and PDF.
     published, here: the item in one number or a few words, as published and as measured, for a list.
-    fault: where they do not agree, whether implementation, scale or claim is at fault, and the evidence.
+    fault: if they disagree, whether implementation, scale or claim is at fault, and the evidence.
     """
 
     claim: str
@@ -46,7 +46,7 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """All clauses hold, some do, none does; undecided if what was measured holds and something was not."""
+        """All clauses hold, some do, or none does; undecided if all measured clauses hold and some are unmeasured."""
         measured = [holds for holds in self.clauses.values() if holds is not None]
         if not all(measured):
             return "partly" if any(measured) else "does not agree"
@@ -54,8 +54,8 @@ class Finding:
 
 
 def find(name: str) -> Callable[[Any], Finding]:
-    """The function of an item. One that trains is called with its contests by name (``Held``), another with quick: True
-    for a small version of the same computation."""
+    """The function of an item. The function of an item that trains takes its contests by name (``Held``). Any other
+    takes ``quick``: True for a small version of the same computation."""
     check(name)
     module, _, function = ITEMS[name].code.partition(":")
     item: Callable[[Any], Finding] = getattr(
@@ -92,7 +92,7 @@ def reproduce(
 
 
 def default_scale() -> Scale:
-    """As published where there is a GPU, small elsewhere."""
+    """The published scale on a machine with a GPU, else the small one."""
     import torch
 
     return "full" if torch.cuda.is_available() else "small"
@@ -106,8 +106,8 @@ def write(
     held: Mapping[str, Held] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> tuple[Finding, Path]:
-    """Writes what an item found, and lists it in ``out/README.md``; ``about``: where an item without contests was
-    computed, and for how long."""
+    """Writes a finding and lists it in ``out/README.md``; ``about``: the machine and duration of an item without
+    contests."""
     from hypersphere.studies.reproduce.index import write_index
 
     scale = next((each.scale for each in (held or {}).values()), None)
@@ -134,7 +134,7 @@ def as_tree(
     held: Mapping[str, Held] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Everything an item found, as JSON has it: numbers of any kind as floats, NaN as null."""
+    """A finding as a JSON tree: numbers of any kind as floats, NaN as null."""
     item = ITEMS[name]
     tables = {table: [dict(row) for row in rows] for table, rows in finding.data.items() if len(rows) <= MOST_ROWS}
     tree = {
@@ -151,7 +151,7 @@ def as_tree(
 
 
 def command(name: str, quick: bool = False, held: Mapping[str, Held] | None = None) -> str:
-    """What computes an item again."""
+    """The command that computes an item again."""
     scale = next((each.scale for each in (held or {}).values()), None)
     words = " --quick" if quick else "" if scale is None else f" --scale {scale}"
     return f"hypersphere reproduce {name}{words}"
@@ -164,7 +164,7 @@ def page(
     held: Mapping[str, Held] | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> str:
-    """What the paper claims, what was measured, which parts of the claim hold; then pictures and data."""
+    """The page: the paper's claim, the measurement, the parts of the claim that hold; then pictures and data."""
     lines = [f"# {ITEMS[name].title} ({name})", "", f"{cite(name)}.", "", f"**The paper:** {finding.claim}", ""]
     lines += [f"**Here:** {finding.measured}", "", f"**Verdict:** {finding.verdict}.", ""]
     undecided = "undecided" if held else "not measured"
@@ -194,7 +194,7 @@ def _data_line(table: str, rows: Rows) -> str:
 
 
 def _ran(held: Held) -> str:
-    """Where, how long and how far a contest ran."""
+    """The machine, duration and progress of a contest."""
     runs = [run for row in held.comparison.rows for run in (*row.tuning, *row.runs)]
     ended = sum(run.state in ("done", "failed") for run in runs)
     failed = sum(run.state == "failed" for run in runs)
@@ -222,7 +222,7 @@ def _sign(figure: Any, name: str, quick: bool) -> None:
     """Names paper and item below a figure."""
     width, height = figure.get_size_inches()
     words = f"{cite(name)}. Computed with: hypersphere reproduce {name}{' --quick' if quick else ''}"
-    # A layout is fixed as it was: else a legend at the bottom moves with the edge of the page, onto the words.
+    # The layout is frozen first: else a legend at the bottom moves with the edge of the page, onto the words.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for legend in figure.legends:

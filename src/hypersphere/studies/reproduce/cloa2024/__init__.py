@@ -1,1 +1,1 @@
-"""Li and Pimentel-Alarcón 2024 (CLOA), what needs no training."""
+"""Items of Li and Pimentel-Alarcón 2024 (CLOA)."""

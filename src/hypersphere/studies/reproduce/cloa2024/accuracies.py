@@ -34,9 +34,9 @@ FEW = 0.1  # the share of the labels in Figures 1 and 2
 
 @dataclass(frozen=True)
 class Accuracies:
-    """What the items read from such a contest. A run that ended without a finite score (training or its probe diverged)
-    has the accuracy of a guess. A score that was not asked for, and a run that has not ended or that failed for another
-    reason, are left out."""
+    """The accuracies that the items read from such a contest. A run that ended without a finite score (training or its
+    probe diverged) has the accuracy of a guess. Scores that were not requested are left out, as are runs that have not
+    ended or that failed for another reason."""
 
     comparison: Comparison
 
@@ -46,7 +46,7 @@ class Accuracies:
 
     @property
     def probe(self) -> str:
-        """The classifier on the frozen encoder, as it is called in the scores."""
+        """The name of the classifier on the frozen encoder in the scores."""
         return str(self._recipe.evaluation.after[0])
 
     @property
@@ -66,7 +66,7 @@ class Accuracies:
 
     @property
     def classes(self) -> int:
-        """Ten in every data set of the contests but CIFAR-100."""
+        """Number of classes: ten in every data set of the contests except CIFAR-100."""
         return 100 if re.search(r"cifar-?100", str(self._recipe.data.source)) else 10
 
     def chance(self, top: int = 1) -> float:
@@ -99,13 +99,13 @@ class Accuracies:
         return accuracies
 
     def variance(self, base: str, anchors: bool, rate: float) -> dict[int, float]:
-        """Variance of the test embeddings, summed over dimensions, by seed; none of a run that diverged."""
+        """Variance of the test embeddings, summed over dimensions, by seed; diverged runs are left out."""
         row = self.row(base, anchors, rate)
         values = {run.seed: run.result.get("scores", {}).get("variance") for run in row.runs} if row else {}
         return {seed: float(value) for seed, value in values.items() if _finite(value)}
 
     def best(self, base: str, anchors: bool, among: Sequence[float] | None = None) -> float | None:
-        """The rate with the highest mean score on validation images, where a run that diverged counts as a guess."""
+        """The rate with the highest mean score on validation images; a diverged run counts as a guess."""
         scored = {}
         for rate in self.rates if among is None else among:
             runs = row.runs if (row := self.row(base, anchors, rate)) else []
@@ -120,7 +120,7 @@ class Accuracies:
         return sum(self._without(run, [share]) for run in row.runs) if row else 0
 
     def without_score(self, shares: Sequence[float], rows: Sequence[tuple[str, bool]] = ROWS) -> str:
-        """How many runs diverged, or their classifier did, and where, in a sentence; then other failures, if any."""
+        """One sentence on the runs that diverged, or whose classifier did; then other failures, if any."""
         lost: Counter[str] = Counter()
         ended = others = 0
         for base, anchors in rows:

@@ -1,4 +1,4 @@
-"""An objective where all embeddings lie on one line: slope, curvature, and whether a lower value is near."""
+"""An objective where all embeddings lie on one line: gradient, curvature, and whether a lower value is near."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypersphere.geometry import unit
 from hypersphere.objectives import Objective, create_objective
 
 DIM = 3
-FLAT = 1e-6  # relative to the largest curvature: what is smaller counts as zero
-# Weights or vectors without gradient: what autograd returns is a field, not the slope of the value.
+FLAT = 1e-6  # relative to the largest curvature; smaller values count as zero
+# Weights or vectors without gradient: autograd returns a field that is not the gradient of the value.
 SURROGATES = ("dclw", "mbarlow", "mixup", "mmhe", "mmhs", "mvicreg", "paradigm")
 
 # Signs of the first view, then of the second: every vector is its sign times one common direction.
@@ -26,7 +26,7 @@ PATTERNS = {
     "pairs mixed": ("+++-", "++-+"),
     "two instances,\nopposed": ("+-", "+-"),
 }
-# What can be found, and its colour, darkest first so that the order survives grey printing.
+# The possible outcomes and their colours, darkest first so that the order survives grey printing.
 KINDS = {
     "local minimum": "#1f3a5f",
     "saddle": "#c8501e",
@@ -127,7 +127,7 @@ class Chart:
         return (hessian + hessian.T) / 2
 
     def field_jacobian(self, loss: Callable[[Tensor], Tensor], step: float) -> Tensor:
-        """Derivative of the gradient that autograd gives, by differences: sees kinks and stopped gradients."""
+        """Derivative of autograd's gradient, by differences: it includes kinks and stopped gradients."""
         shifts = step * torch.eye(self.size, dtype=self.z.dtype)
         ends = [(self.gradient(loss, shift), self.gradient(loss, -shift)) for shift in shifts]
         return torch.stack([(ahead - behind) / (2 * step) for ahead, behind in ends], dim=1)

@@ -1,4 +1,4 @@
-"""Li and Pimentel-Alarcón 2024, Table 3: what anchors add to each base at its best learning rate."""
+"""Li and Pimentel-Alarcón 2024, Table 3: the gain from anchors for each base at its best learning rate."""
 
 from __future__ import annotations
 

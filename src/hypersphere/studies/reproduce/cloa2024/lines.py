@@ -33,7 +33,7 @@ DRAWN = ("first_share", "class_cosine", "knn")
 NORMS = {"batch": "with batch norm, as in the paper", "none": "without batch norm"}
 # A line with the data's noise, .05 in each of the two other directions, has 1 / (1 + .05 + .05) = .91.
 LINE = 0.9
-# Classes are separate if their directions are more than 60° apart; the points themselves have .90 to .99, with which
+# Classes are separate if their directions are more than 60° apart. The points themselves have .90 to .99, and then
 # the nearest line is the right one for 79 to 90 % of them: no accuracy can serve as a bound.
 SEPARATE = 0.5
 
@@ -97,7 +97,7 @@ def _clauses(comparison: Comparison, setting: Setting) -> dict[str, bool | None]
 
 
 def _most_favourable(comparison: Comparison, judged: Judged) -> Setting:
-    """The setting at which most parts of the claim hold, then fewest fail, then InfoNCE is nearest to a line: the paper
+    """The setting at which most parts of the claim hold, then fewest fail, then InfoNCE is nearest to a line. The paper
     does not give its own."""
 
     def order(setting: Setting) -> tuple[int, int, float]:

@@ -1,4 +1,4 @@
-"""Tables 3 and 4 of Li and Pimentel-Alarcón 2024 (arXiv 2403.18699v1) as published, and what its text says of them."""
+"""Tables 3 and 4 of Li and Pimentel-Alarcón 2024 (arXiv 2403.18699v1) as published, and the text's claims on them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RATES4 = {False: 1e-2, True: 1.0}  # the learning rates of Table 4, without and 
 
 
 def gains3(share: float) -> list[float]:
-    """The gains in points that Table 3 itself has, one for each base.
+    """The gains in points in Table 3 itself, one for each base.
 
     >>> [round(gain, 1) for gain in sorted(gains3(0.5))]
     [19.4, 20.6, 23.5, 28.7]
@@ -47,7 +47,7 @@ def gains3(share: float) -> list[float]:
 
 
 def cells4() -> tuple[int, int]:
-    """In how many cells of Table 4 anchors are better, and worse.
+    """Numbers of cells of Table 4 in which anchors are better, and worse.
 
     >>> cells4()
     (15, 9)

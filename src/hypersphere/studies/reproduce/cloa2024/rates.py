@@ -22,7 +22,7 @@ from hypersphere.studies.reproduce.evidence import (
 from hypersphere.studies.reproduce.items import Finding
 
 ALIKE = 2.0  # points: accuracies that differ by less are alike
-VANISHED = 0.01  # of the variance at the best rate: what is below has collapsed
+VANISHED = 0.01  # of the variance at the best rate; a smaller variance has collapsed
 MILD = "every base is best at a rate from 1e-4 to 1e-3"
 LOST = "some runs diverged (chance)"
 
@@ -139,7 +139,7 @@ def point(rate: float, scores: Scores, lost: int = 0) -> Point:
 
 
 def _shape_clauses(own: Accuracies, share: float) -> dict[str, bool | None]:
-    """What is claimed of accuracy at any share of the labels."""
+    """The claims on accuracy at any share of the labels."""
     high, strong = own.rates[-1], [rate for rate in own.rates if rate >= PHASES["collapse"][0]]
 
     def against_lower(base: str, anchors: bool) -> tuple[Scores, Scores]:
@@ -206,7 +206,7 @@ def _here(own: Accuracies, share: float) -> str:
 
 
 def _shape_fault(held: Held, own: Accuracies, clauses: Mapping[str, bool | None]) -> str:
-    """Scale or claim, with what the runs show for it."""
+    """Scale or claim at fault, with the evidence of the runs."""
     failing = [clause for clause, holds in clauses.items() if holds is False]
     if not failing:
         return ""

@@ -97,7 +97,7 @@ def _fault(
     judged: Mapping[tuple[float, float], Mapping[Cell, bool | None]],
     clauses: Mapping[str, bool | None],
 ) -> str:
-    """Does the rate or do the anchors make the difference, and did the runs at rate 1 diverge?"""
+    """Whether the rate or the anchors make the difference, and whether the runs at rate 1 diverged."""
     if False not in clauses.values():
         return ""
     same = {alone: _count(cells) for (alone, anchored), cells in judged.items() if alone == anchored}

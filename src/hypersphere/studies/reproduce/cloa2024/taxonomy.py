@@ -43,7 +43,7 @@ PUBLISHED = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a registered objective belongs; ``published``: the row of the table that it is or comes closest to."""
+    """The place of a registered objective; ``published``: its row of the table, or the closest one."""
 
     affinity: str
     probability: str

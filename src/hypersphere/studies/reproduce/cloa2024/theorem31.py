@@ -1,4 +1,4 @@
-"""Li and Pimentel-Alarcón 2024, Theorem 3.1: what embeddings on one line are to a loss."""
+"""Li and Pimentel-Alarcón 2024, Theorem 3.1: gradient and curvature of losses at embeddings on one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MINIMA = ("local minimum", "gradient field stable", "kink, a minimum")
 
 
 def theorem31(quick: bool = False) -> Finding:
-    """Every registered objective where all embeddings lie on one line: slope and curvature on the spheres."""
+    """Every registered objective where all embeddings lie on one line: gradient and curvature on the spheres."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     names = ["infonce", "ntxent", "met", "mvicreg", "vicreg", "cloa"] if quick else list_objectives()

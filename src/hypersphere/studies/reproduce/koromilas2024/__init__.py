@@ -1,1 +1,1 @@
-"""Koromilas et al. 2024, what needs no training."""
+"""Items of Koromilas et al. 2024."""

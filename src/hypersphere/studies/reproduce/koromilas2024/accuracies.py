@@ -18,7 +18,7 @@ ABSTRACT = (
 )
 NO_NUMBERS = "Only the abstract and the README of the authors' repository were at hand; both have no numbers."
 
-DECIDING = "linear_1"  # what the authors' code base evaluates: a linear probe of the frozen encoder
+DECIDING = "linear_1"  # as in the authors' code base: a linear probe of the frozen encoder
 LABELS = {
     "linear_1": "linear probe, all labels",
     "linear_0.1": "linear probe, 10 % of the labels",
@@ -26,7 +26,7 @@ LABELS = {
 }
 NAMES = {"ntxent": "SimCLR", "dcl": "DCL", "dhel": "DHEL", "kcl": "KCL"}
 BASELINES, CHALLENGERS = ("ntxent", "dcl"), ("dhel", "kcl")
-CHANCE = 10.0  # per cent, of ten classes: what a run counts that failed
+CHANCE = 10.0  # per cent, for ten classes; a failed run counts as this
 
 PAIRS = tuple((new, old) for new in CHALLENGERS for old in BASELINES)
 Decisions = dict[str, bool | None]
@@ -48,7 +48,7 @@ def settings(label: str) -> dict[str, str]:
 
 
 def accuracies(row: Row, name: str) -> dict[int, float]:
-    """A score by seed. A run that failed counts as chance, a score that a finished run lacks is missing."""
+    """A score by seed. A failed run counts as chance; a finished run without the score is left out."""
     failed = {run.seed: CHANCE for run in row.runs if run.state == "failed"}
     return {**score(row, name), **failed}
 
@@ -184,7 +184,7 @@ def counted(decisions: Decisions) -> str:
 
 
 def by_chance(decisions: Decisions) -> str:
-    """What deciding each clause at 95 % means for all of them together, as if they were independent."""
+    """The probability that some clause fails by chance if each is decided at 95 %, as if they were independent."""
     count = len(decisions)
     share = 1 - (1 - LEVEL / 2) ** count
     return (

@@ -88,7 +88,7 @@ def _sizes(comparison: Comparison) -> list[int]:
 
 
 def _points(comparison: Comparison, name: str) -> Batches:
-    """Every objective at every batch size of the contest; without scores where there are none."""
+    """Every objective at every batch size of the contest; empty scores for missing runs."""
     points: Batches = {each: {size: {} for size in _sizes(comparison)} for each in NAMES}
     for row in comparison.contestants:
         sizes = points.get(family(row.objective), {})
@@ -102,7 +102,7 @@ def _over(points: Batches, how: str) -> dict[str, dict[int, float]]:
 
 
 def _clauses(points: Batches) -> Decisions:
-    """Over all sizes, at the smallest, and how much the size matters."""
+    """Clauses over all sizes, at the smallest size, and on the effect of the size."""
     whole, spreads = _over(points, "mean"), _over(points, "spread")
     smallest = {name: sizes[min(sizes)] for name, sizes in points.items()}
     clauses: Decisions = {}

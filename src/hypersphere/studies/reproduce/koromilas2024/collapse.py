@@ -78,7 +78,7 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _key(label: str) -> str:
-    """The objective; KCL with another kernel than the Gaussian keeps its name."""
+    """The name of the objective; KCL with a kernel other than the Gaussian keeps the kernel's name."""
     kernel = settings(label).get("kernel", "gaussian") if family(label) == "kcl" else "gaussian"
     return family(label) if kernel == "gaussian" else f"KCL {kernel.replace('_', ' ')}"
 
@@ -156,7 +156,7 @@ def _rows(comparison: Comparison, table: Table) -> list[dict[str, Any]]:
 
 
 def _settings(row: Row | None) -> str:
-    """Those that were chosen; none: the defaults won, or nothing was tuned yet."""
+    """The chosen settings; none if the defaults won or nothing was tuned yet."""
     chosen = row.settings if row is not None else {}
     return ", ".join(f"{key} {shown(value)}" for key, value in chosen.items())
 

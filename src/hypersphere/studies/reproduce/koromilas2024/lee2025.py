@@ -1,4 +1,4 @@
-"""Third-party numbers: SimCLR, DCL and DHEL over batch sizes as Lee et al. 2025 measured them.
+"""Third-party numbers: SimCLR, DCL and DHEL over batch sizes, measured by Lee et al. 2025.
 
 Source: "On the similarities of embeddings in contrastive learning", Figure 4, read by machine from a bar chart:
 approximate. KCL is not among them.

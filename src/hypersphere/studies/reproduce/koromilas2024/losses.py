@@ -15,11 +15,11 @@ TAU, T, GAMMA, C = 0.5, 2.0, 16.0, 2.0
 
 @dataclass(frozen=True)
 class Loss:
-    """One loss: how to create it, and its value at aligned points from the energy of one of them.
+    """One loss: its constructor, and its value at aligned points from the energy of one of them.
 
-    ``potential`` maps a cosine to what the energy averages, ``uniform`` is its mean over the uniform measure on S²;
-    ``value(mean, count)`` is the loss when ``count`` negatives of every anchor have the mean potential ``mean``.
-    ``offset(N)`` is what grows with N, to be subtracted before N → ∞.
+    ``potential`` maps a cosine to the term that the energy averages; ``uniform`` is its mean over the uniform measure
+    on S². ``value(mean, count)`` is the loss when ``count`` negatives of every anchor have the mean potential ``mean``.
+    ``offset(N)`` is the part that grows with N; it is subtracted before N → ∞.
     """
 
     label: str
@@ -29,18 +29,18 @@ class Loss:
     uniform: float = TAU * math.sinh(1 / TAU)
     value: Callable[[float, int], float] = lambda mean, count: mean
     offset: Callable[[int], float] = lambda N: 0.0
-    logarithms: int = 0  # how many times log(N-1) is in it
+    logarithms: int = 0  # multiplicity of log(N-1) in the loss
     scale: float = 1.0  # of the energy in the loss
 
     def create(self) -> Objective:
         return create_objective(self.name, **self.settings)
 
     def at(self, cosines: Sequence[float]) -> float:
-        """The loss of aligned points that see the others under these cosines, all alike (sections on the optima)."""
+        """The loss of aligned points that all have these cosines to the others (sections on the optima)."""
         return self.value(fmean(map(self.potential, cosines)), len(cosines))
 
     def limit(self) -> float:
-        """The loss of the uniform measure on S², without what grows with N."""
+        """The loss of the uniform measure on S², without the part that grows with N."""
         many = 10**9
         return self.value(self.uniform, many) - self.offset(many + 1)
 

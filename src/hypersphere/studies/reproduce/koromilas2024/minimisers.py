@@ -22,16 +22,16 @@ from hypersphere.studies.reproduce.items import Finding
 from hypersphere.studies.reproduce.koromilas2024.losses import LOSSES, Loss, T
 
 STEPS = 80  # for many points
-CLOSE = 1e-6  # relative to the size of the loss: this close to the known optimum counts as there
+CLOSE = 1e-6  # relative to the size of the loss: this close to the known optimum counts as reached
 NEAR = 0.8  # of Fejes Tóth's bound
-FALLING = -0.25  # the gap to the limit shrinks with N; slowest, as N^-1/2, is that of the Riesz energy with s = 1
+FALLING = -0.25  # the gap to the limit shrinks with N, slowest for the Riesz energy with s = 1: as N^-1/2
 MET = 1e-4  # radians: views closer than this have met
 _log = logging.getLogger("hypersphere.reproduce")
 
 
 @dataclass(frozen=True)
 class Case:
-    """N points in D dimensions and the cosines under which a point of the best configuration sees the others."""
+    """N points in D dimensions, and the cosines of a point of the best configuration to the others."""
 
     shape: str
     N: int
@@ -54,7 +54,7 @@ FEW = (
 
 
 def minimise(objective: Objective, start: Sequence[Tensor], iterations: int = 150) -> tuple[Tensor, ...]:
-    """Unit rows where L-BFGS takes one set of points (both views are it) or two (a view each)."""
+    """Unit rows after L-BFGS, for one set of points that is both views, or for two sets, one per view."""
     rows = [each.clone().requires_grad_() for each in start]
     optimiser = torch.optim.LBFGS(
         rows, max_iter=iterations, tolerance_grad=1e-9, tolerance_change=1e-13, line_search_fn="strong_wolfe"
@@ -71,7 +71,7 @@ def minimise(objective: Objective, start: Sequence[Tensor], iterations: int = 15
 
 
 def best(loss: Loss, N: int, D: int, views: int, starts: int, iterations: int = 150) -> dict[str, Any]:
-    """The lowest loss from several random starts, and what its points look like."""
+    """The lowest loss from several random starts, and the properties of its points."""
     objective, minima = loss.create(), []
     for seed in range(starts):
         start = [uniform_points(N, D, seed=100 * view + seed) for view in range(views)]
@@ -88,7 +88,7 @@ def best(loss: Loss, N: int, D: int, views: int, starts: int, iterations: int = 
 
 
 def _joined(objective: Objective, points: tuple[Tensor, ...], iterations: int) -> tuple[tuple[Tensor, ...], bool]:
-    """The same, gone on with as one set of points where the two have met and one set gets lower.
+    """The same, continued as one set of points if the two views have met and one set gets lower.
 
     An alignment by the distance ‖h-h'‖ itself has a kink where the views meet, at which L-BFGS stalls.
     """
@@ -110,9 +110,9 @@ def _apart(points: tuple[Tensor, ...]) -> float:
 
 
 def minimisers(quick: bool = False) -> Finding:
-    """Every loss minimised from random starts, against its value at the configuration said to be the best."""
+    """Every loss minimised from random starts, against its value at the configuration claimed to be the best."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # sets this small gain nothing from more
+    torch.set_num_threads(1)  # more threads do not speed up sets this small
     few: list[dict[str, Any]] = []
     for case in FEW[::3] if quick else FEW:
         for views in (1, 2):
@@ -227,7 +227,7 @@ def _minimisers(few: list[dict[str, Any]], many: list[dict[str, Any]], steps: in
 
 
 def _rates(many: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """How the gap to the uniform measure changes with N: exponents between the two largest N, none if there is one."""
+    """Exponents of the gap to the uniform measure in N, between the two largest N; none for a single N."""
     before, last = (
         {row["objective"]: row for row in many if row["N"] == N} for N in (many[-1]["N"] // 2, many[-1]["N"])
     )

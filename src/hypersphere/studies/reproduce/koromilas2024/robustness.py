@@ -88,7 +88,7 @@ def _setting(name: str) -> str:
 
 
 def _points(comparison: Comparison, name: str) -> Grid:
-    """Every objective at every planned point; without scores where there are none."""
+    """Every objective at every planned point; empty scores for missing runs."""
     points: Grid = {each: {} for each in NAMES}
     for label in comparison.plan.study.labels:
         for size in sorted(comparison.plan.study.grid["batch.size"]):

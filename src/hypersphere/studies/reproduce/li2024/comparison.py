@@ -44,7 +44,7 @@ def compare(loss: str, component: str, formula: str, measured: Tensor, expected:
 
 
 def _apart(measured: Tensor, formula: Tensor) -> float:
-    """Largest difference where both say something, relative to the largest value; inf if only one does."""
+    """Largest difference where both have a value, relative to the largest value; inf if only one has."""
     if bool((measured.isnan() != formula.isnan()).any()):
         return math.inf
     known = ~measured.isnan()
@@ -60,7 +60,7 @@ def conclude(
     errata: str,
     printed: Sequence[dict[str, Any]] = (),
 ) -> Finding:
-    """``rows`` hold the formulas with their errata corrected; ``printed``: as the paper has those that were."""
+    """``rows`` hold the formulas with their errata corrected; ``printed`` holds the corrected ones as printed."""
     apart = max(row["max relative difference"] for row in rows)
     bad = [f"{row['component']} of {row['loss']}" for row in rows if row["max relative difference"] > 1e-8]
     words = f"; beyond 1e-8: {', '.join(bad)}" if bad else ""
@@ -85,7 +85,7 @@ def conclude(
 
 
 def _fault(apart: float, bad: Sequence[str], misprinted: Sequence[str]) -> str:
-    """What is wrong where a component is not the printed one."""
+    """The fault where a component differs from the printed one."""
     if bad:
         return (
             f"Not decided: {', '.join(bad)} differ from the corrected formulas too, so the implementation may be wrong."

@@ -77,7 +77,7 @@ def _anatomy(name: str, polar: float, negatives: list[Tensor], **settings: Any) 
 
 
 def _to_the_positive(anatomy: Anatomy) -> float:
-    """Degrees between the first anchor's step and the direction in which its positive lies."""
+    """Degrees between the first anchor's step and the direction to its positive."""
     step = -(anatomy.parts()["alignment"] + anatomy.parts()["uniformity"])[0]
     goal = tangent(anatomy.positives, anatomy.anchors)[0]
     return math.degrees(float(angle(torch.nn.functional.cosine_similarity(step, goal, dim=0))))

@@ -183,7 +183,7 @@ def fig6(held: Mapping[str, Held]) -> Finding:
 
 
 def _average(points: Sequence[Scores]) -> dict[int, float]:
-    """The mean of several points, for the seeds that all of them have."""
+    """The mean of several points, for the seeds that all of them share."""
     common = set.intersection(*(set(each) for each in points))
     return {seed: fmean(each[seed] for each in points) for seed in sorted(common)}
 
@@ -195,7 +195,7 @@ def _sweep_line(name: str, at: str, values: Scores) -> dict[str, Any]:
 
 
 def _sweep_evidence(rows: Mapping[str, Row]) -> str:
-    """How far the baseline got, and whether its gate acted."""
+    """The baseline's gain, and whether its gate acted."""
     trained, given = trained_score(rows.get(BASELINE)), scores(rows.get(UNTRAINED), "stsb_dev")
     return (
         f"the baseline gained {change(trained, given, 1)} points over the encoder as given, and the share of anchors "
@@ -263,7 +263,7 @@ def _shares(by_seed: Mapping[int, Mapping[str, Any]]) -> dict[str, dict[int, flo
 
 
 def _spread_evidence(rows: Mapping[str, Row]) -> str:
-    """The standard deviation of the negative cosines, which decides how far one stands out at a temperature."""
+    """The standard deviation of the negative cosines. It decides how far one stands out at a temperature."""
     row = rows.get(BASELINE)
     before = {} if row is None else measured(row, "negative_spread", last=False)
     after = last(row, "negative_spread")

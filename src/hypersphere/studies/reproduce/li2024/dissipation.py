@@ -70,7 +70,7 @@ def _dissipation_figure(item: str, names: tuple[str, ...], quick: bool) -> Findi
     ]
     # Four standard errors of a mean of values within [0, 1], and the reference's two decimals.
     allowed = 0.005 + 4 * 0.5 * math.sqrt(1 / batches + 1 / 4000)
-    sound = apart < allowed  # else the maps are of another set-up and tell nothing of the paper's
+    sound = apart < allowed  # else the maps have another set-up and are no evidence on the paper's
     return Finding(
         "GD is 1 while the negatives are about as near as the positive and falls fast to 0 as they move away.",
         f"Mean GD on the diagonal, and where the negatives are more than π/4 farther: {listed}. At nine reference "
@@ -93,7 +93,7 @@ def _grid(quick: bool) -> AngleGrid:
 
 
 def _told(name: str) -> Callable[[int, int], None]:
-    """Tells how far a simulation is."""
+    """Reports the progress of a simulation."""
 
     def progress(done: int, total: int) -> None:
         _log.info("%s, row %d of %d", TITLES[name], done, total, extra={"done": done, "total": total})

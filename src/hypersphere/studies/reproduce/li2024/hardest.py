@@ -25,7 +25,7 @@ HALF = 0.5
 
 
 def fig3(quick: bool = False) -> Finding:
-    """Share of the hardest negative in the weight, as the text has it and as the released program draws it."""
+    """Share of the hardest negative in the weight, as in the text and as drawn by the released program."""
     points, batches = (12, 50) if quick else (100, 1000)
     text = AngleGrid((pi / 6, pi / 6), points=points, batches=batches)
     code = AngleGrid((0.5, 0.5), points=points, batches=batches)

@@ -50,7 +50,7 @@ def lemma1(quick: bool = False) -> Finding:
             beside = 2 * torch.rand(draws, generator=generator, dtype=torch.float64) - 1
             wrong = int((closer != said).sum())
             mismatches, checked = mismatches + wrong, checked + draws
-            below += int((closer & ~(ratio > low)).sum())  # with those that have no end
+            below += int((closer & ~(ratio > low)).sum())  # includes anchors without a lower end
             rows.append({
                 "dim": dim, "step": step, "draws": draws, "mismatches": wrong,
                 "share without solution": float(none.double().mean()),
@@ -83,7 +83,7 @@ def lemma1(quick: bool = False) -> Finding:
 
 
 def _agree_near(h: Tensor, y: Tensor, n: Tensor, low: Tensor, step: float, beside: Tensor) -> Tensor:
-    """Whether the lower end tells, for ratios within 1 of it, if the anchor scaled back to length 1 came closer."""
+    """Whether the lower end predicts, for ratios within 1 of it, if the anchor scaled back to length 1 comes closer."""
     moved = normalize(h + step * ((low + beside).nan_to_num()[:, None] * y - n))[0]
     return ((moved * y).sum(1) > (h * y).sum(1)) == (beside > 0)
 

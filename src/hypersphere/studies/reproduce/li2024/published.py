@@ -1,4 +1,4 @@
-"""The numbers of Li et al. 2024 that trained contests stand beside."""
+"""The published numbers of Li et al. 2024 for comparison with trained contests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CONTRASTIVE = ("infonce", "arccon", "mpt", "met")
 MODIFIED = ("mmhe", "mmhs", "mbarlow", "mvicreg")
 NAMES = {"infonce": "InfoNCE", "arccon": "ArcCon", "mpt": "MPT", "met": "MET", "mmhe": "mMHE", "mmhs": "mMHS",
          "mbarlow": "mB", "mvicreg": "mV"}  # fmt: skip
-ORIGINAL = {"mmhe": "MHE", "mmhs": "MHS", "mbarlow": "Barlow Twins", "mvicreg": "VICReg"}  # what was modified
+ORIGINAL = {"mmhe": "MHE", "mmhs": "MHS", "mbarlow": "Barlow Twins", "mvicreg": "VICReg"}  # the loss that was modified
 
 # Table 3, BERT-base: Spearman's correlation × 100 on the seven sets, and their average.
 STS_SCORES: dict[str, tuple[float | None, ...]] = {

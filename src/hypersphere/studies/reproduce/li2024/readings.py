@@ -1,4 +1,4 @@
-"""What the items of Li et al. 2024 read from a contest: scores by seed, trends along a sweep, words for differences."""
+"""Readings from a contest for the items of Li et al. 2024: scores by seed, trends along a sweep, worded differences."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def rows_of(held: Held) -> dict[str, Row]:
 
 
 def scores(row: Row | None, name: str) -> dict[int, float]:
-    """A score on the test sets by seed; empty where there is none."""
+    """A score on the test sets by seed; empty if there is none."""
     return {} if row is None else score(row, name)
 
 
 def trained_score(row: Row | None) -> dict[int, float]:
     """STS-B dev by seed: the best of the evaluations after the first step.
 
-    The weights as given are no candidate: a setting that spoils the encoder must not be credited with them.
+    The initial weights are no candidate: a setting that spoils the encoder must not be credited with them.
     """
 
     def best(run: Run) -> float | None:
@@ -39,12 +39,12 @@ def trained_score(row: Row | None) -> dict[int, float]:
 
 
 def given_weights(rows: Iterable[Row]) -> int:
-    """Runs that ended with the weights they began with, since no later ones scored better on STS-B dev."""
+    """Runs that ended with their initial weights, since no later weights scored better on STS-B dev."""
     return sum(run.state == "done" and run.result.get("best_step") == 0 for row in rows for run in row.runs)
 
 
 def views(row: Row | None, trained: bool = True) -> dict[int, Mapping[str, Any]]:
-    """The summary of both views by seed; ``trained``: without runs that ended with the weights as given."""
+    """The summary of both views by seed; ``trained``: without runs that ended with their initial weights."""
     if row is None:
         return {}
     return {
@@ -65,12 +65,12 @@ def extreme(row: Row | None, quantity: str, pick: Callable[[Iterable[float]], fl
 
 
 def last(row: Row | None, quantity: str) -> dict[int, float]:
-    """What the monitor measured at the end of each run, by seed."""
+    """A quantity that the monitor measured at the end of each run, by seed."""
     return {} if row is None else measured(row, quantity)
 
 
 def minus(first: Scores, second: Scores) -> dict[int, float]:
-    """The first minus the second on the seeds that both have."""
+    """The first minus the second on their common seeds."""
     return {seed: first[seed] - second[seed] for seed in first if seed in second}
 
 
@@ -113,7 +113,7 @@ def change(first: Scores, second: Scores, digits: int = 2) -> str:
 
 
 def with_interval(values: Scores, digits: int = 2) -> str:
-    """Mean and half its interval, or that there is none."""
+    """Mean and half its interval, or a note that there is none."""
     return plus_minus(values, digits) if values else "not measured"
 
 
@@ -122,12 +122,12 @@ def mean(values: Scores) -> float | None:
 
 
 def filled(**tables: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The tables that have a row: those of a contest that has just begun have none."""
+    """The tables that have a row; the tables of a contest that has just begun have none."""
     return {name: rows for name, rows in tables.items() if rows}
 
 
 def blame(held: Held, evidence: str, implementation: str) -> str:
-    """Who is at fault where a clause does not hold: at the published scale the claim, below it one of two."""
+    """The fault where a clause does not hold: the claim at the published scale, scale or claim below it."""
     checked = f"Not the implementation: {implementation}."
     if held.scale == "full":
         return f"The claim, at the published scale: {evidence} {checked}"

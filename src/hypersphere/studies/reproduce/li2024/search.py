@@ -102,7 +102,7 @@ def trials_of(contest: Held) -> dict[str, list[Trial]]:
     plan = contest.comparison.plan
     trials: dict[str, list[Trial]] = {loss: [] for loss in MODIFIED}
     for row in contest.comparison.contestants:
-        runs = {run.cell: run for run in reversed(row.tuning)}  # two stages may have a setting in common
+        runs = {run.cell: run for run in reversed(row.tuning)}  # two stages may share a setting
         for run in sorted(runs.values(), key=lambda run: run.trial) if row.objective in trials else []:
             if run.validation is None:
                 continue
@@ -119,7 +119,7 @@ def trials_of(contest: Held) -> dict[str, list[Trial]]:
 
 
 def effects_of(trials: Sequence[Trial], printed: Settings) -> dict[str, float]:
-    """By how much the published value of each setting scores higher than others, the other settings held.
+    """The gain in score of the published value of each setting over other values, with the other settings held.
 
     Least squares over the trials of one loss: a constant, one column for each setting that was tried with its published
     value and with another, the logarithms of learning rate and batch size where they vary. Empty unless there are more
@@ -146,7 +146,7 @@ def _effects(trials: Mapping[str, Sequence[Trial]], printed: Mapping[str, Settin
 
 
 def _effect_words(effects: Mapping[str, Mapping[int, float]]) -> str:
-    """Intervals are over the losses: one loss has none."""
+    """Intervals are over the losses, so a single loss has none."""
     return ", ".join(
         f"{key} {change(values, constant(values, 0.0))}" if len(values) > 1 else f"{key} not to be told from the others"
         for key, values in effects.items()
@@ -208,7 +208,7 @@ def _panel(loss: str, trials: Sequence[Trial], printed: Settings, fresh: Mapping
 
 
 def _evidence(trials: Mapping[str, Sequence[Trial]]) -> str:
-    """How many trials there were and how far apart they ended."""
+    """The number of trials and the spread of their scores."""
     spans = [max(t.score for t in each) - min(t.score for t in each) for each in trials.values() if each]
     count = max((len(each) for each in trials.values()), default=0)
     span = f"{min(spans):.1f} to {max(spans):.1f}" if spans else "unknown"

@@ -41,7 +41,7 @@ CHECKED = "the gradients, original and modified, equal their formulas (`hypersph
 
 @dataclass(frozen=True)
 class Table:
-    """The columns of a table: sets and their average, with what was published."""
+    """The columns of a table: sets and their average, with the published numbers."""
 
     columns: tuple[str, ...]
     published: Mapping[str, Mapping[str, float | None]]
@@ -64,7 +64,7 @@ def _table(sets: tuple[str, ...], average: str, published: Mapping[str, Any], ch
 
 SIMILARITY = _table(STS, "sts_average", STS_SCORES, STS_CHANGES)
 ACCURACY = _table(TRANSFER, "transfer_average", TRANSFER_SCORES, TRANSFER_CHANGES)
-# Where the seven sets were not evaluated: STS-B alone.
+# STS-B alone, for contests that did not evaluate the seven sets.
 STSB = Table(
     (ONE_SET,),
     {loss: {ONE_SET: values["STS-B"]} for loss, values in SIMILARITY.published.items()},
@@ -107,7 +107,7 @@ def table3(held: Mapping[str, Held]) -> Finding:
 
 
 def table4(held: Mapping[str, Held]) -> Finding:
-    """Transfer accuracy of the same rows: what the modification leaves as it was."""
+    """Transfer accuracy of the same rows, which the modification leaves unchanged."""
     contest = held[CONTEST]
     rows = rows_of(contest)
     final, before = _averages(rows, ACCURACY)
@@ -145,7 +145,7 @@ def _original(loss: str) -> str:
 
 
 def _averages(rows: Mapping[str, Row], table: Table) -> tuple[dict[str, dict[int, float]], dict[str, dict[int, float]]]:
-    """What decides, for all rows of the table and for the originals."""
+    """The deciding scores, for all rows of the table and for the originals."""
     final = {loss: scores(rows.get(loss), table.average) for loss in (*CONTRASTIVE, *MODIFIED)}
     return final, {loss: scores(rows.get(_original(loss)), table.average) for loss in MODIFIED}
 
@@ -155,7 +155,7 @@ def _listed(final: Mapping[str, Scores]) -> str:
 
 
 def _higher(rows: Mapping[str, Row], table: Table) -> tuple[int, int]:
-    """Pairs of loss and set whose mean rose, and all that were measured; averages do not count unless alone."""
+    """Number of pairs of loss and set whose mean rose, and of all measured pairs; averages count only if alone."""
     columns = table.columns[:-1] or table.columns
     changes = [
         difference(scores(rows.get(loss), column), scores(rows.get(_original(loss)), column))
@@ -207,7 +207,7 @@ def _panels(rows: Mapping[str, Row], table: Table) -> list[Changes]:
 
 
 def _evidence(contest: Held, final: Mapping[str, Scores], before: Mapping[str, Scores]) -> str:
-    """Where the originals stand beside InfoNCE: the published ones are far below it before they are modified."""
+    """The originals against InfoNCE: the published ones are far below it before they are modified."""
     told = ", ".join(f"{ORIGINAL[loss]} {change(before[loss], final['infonce'])}" for loss in MODIFIED)
     kept = given_weights(contest.comparison.contestants)
     return f"the originals against InfoNCE are {told} here; {kept} of the runs ended with the weights as given."

@@ -51,14 +51,14 @@ def label_of(loss: str, stage: str) -> str:
 
 
 def similarity(held: Held) -> tuple[str, str]:
-    """The score that counts and its name: the average of seven sets, or STS-B test where they were not evaluated."""
+    """The deciding score and its name: the average of seven sets, or STS-B test if they were not evaluated."""
     if any(scores(row, "sts_average") for row in held.comparison.rows):
         return "sts_average", f"average of {sets_in_words(held.comparison.rows, STS, 'STS')}"
     return "stsb_test", "STS-B test (the seven sets were not evaluated)"
 
 
 def table5(held: Mapping[str, Held]) -> Finding:
-    """The similarity score of each loss as it was, with dissipation, with weight, with ratio."""
+    """The similarity score of each original loss, then with dissipation, with weight, with ratio."""
     contest = held[CONTEST]
     rows = rows_of(contest)
     name, words = similarity(contest)
@@ -138,7 +138,7 @@ def _gains(loss: str, by_stage: Mapping[str, Scores]) -> Gains:
 
 
 def fig1(held: Mapping[str, Held]) -> Finding:
-    """Bars of the four losses as they were and modified, beside InfoNCE."""
+    """Bars of the four losses, original and modified, beside InfoNCE."""
     contest = held[CONTEST]
     rows = rows_of(contest)
     name, words = similarity(contest)
@@ -210,7 +210,7 @@ def _kept_words(contest: Held) -> str:
 
 
 def evidence(contest: Held) -> str:
-    """How far InfoNCE got with the same budget, and how many runs got nowhere."""
+    """InfoNCE's gain with the same budget, and the number of runs that never got above their start."""
     rows = rows_of(contest)
     gained = change(scores(rows.get("infonce"), "stsb_test"), scores(rows.get(UNTRAINED), "stsb_test"))
     kept = given_weights(contest.comparison.contestants)

@@ -24,7 +24,7 @@ _NEAREST = r"$\,/\,\|h_i - h_j\|$ on the nearest"
 
 @dataclass(frozen=True)
 class Row:
-    """A loss to be taken apart, the closed form it should have, and how the paper writes W and R."""
+    """A loss to dissect, its expected closed form, and the paper's notation for W and R."""
 
     title: str
     loss: Callable[..., Any]
@@ -37,7 +37,7 @@ class Row:
 
 
 def _separation(x: Tensor, y: Tensor) -> Tensor:
-    """mean_i ‖h_i-h'_i‖² - Σ_i min_j ‖h_i-h_j‖, the others being constants, as the table has it."""
+    """mean_i ‖h_i-h'_i‖² - Σ_i min_j ‖h_i-h_j‖, with the others constant, as in the table."""
     nearest = (x @ x.detach().T).fill_diagonal_(-2).amax(dim=1)
     return (2 - 2 * (x * y).sum(1)).mean() - chord(nearest).sum()
 
@@ -102,7 +102,7 @@ def _compared(row: Row, z1: Tensor, z2: Tensor) -> list[dict[str, Any]]:
 
 
 def _separation_as_printed(z1: Tensor, z2: Tensor) -> dict[str, Any]:
-    """The ratio of mMHS if its pull is over the largest distance, as Eq. 15 has it, beside the table's r."""
+    """The ratio of mMHS if its pull is over the largest distance, as in Eq. 15, beside the table's r."""
     ratio = 1.75
     anatomy = dissect(create_objective("printed/mmhs", views="anchor", ratio=ratio), z1, z2)
     return compare("mMHS (Eq. 15)", "R", "$r$", anatomy.ratio, torch.where(anatomy.moving, ratio, math.nan))

@@ -1,6 +1,6 @@
 """The tangent plane at an anchor, in which pictures of steps are drawn.
 
-Everything is seen along the anchor: a vector is drawn at its tangential part, so that lengths in the plane are true.
+The view is along the anchor: a vector is drawn at its tangential part, so that lengths in the plane are true.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ WITH_RATIO = {"arccon": "ArcCon", "met": "MET"}
 RATIOS = {f"{r:g}": BASELINE if r == 1 else f"paradigm ratio=constant,value={r}" for r in (0.25, 0.5, 1.0, 1.5, 2.0)}
 TRAINED = {BASELINE: "baseline", "arccon": "ArcCon", "met": "MET"}
 QUANTILES = ("5 %", "25 %", "50 %", "75 %", "95 %")
-FACTOR = 2.0  # between a spread that was measured and the one assumed, which still counts as near
+FACTOR = 2.0  # largest factor between measured and assumed spread that counts as near
 RATIO_CHECKED = "the ratios of both losses equal their formulas (`hypersphere reproduce li2024/table1`)"
 
 
@@ -115,7 +115,7 @@ def _meeting(rows: Mapping[str, Row]) -> str:
 
 
 def _ratio_evidence(rows: Mapping[str, Row]) -> str:
-    """What the two ratios depend on: the positive angle and the gap to the hardest negative."""
+    """The two variables of the ratios: the positive angle and the gap to the hardest negative."""
     angle, gap = extreme(rows.get("arccon"), "positive_angle", max), extreme(rows.get("met"), "hardest_gap", min)
     return (
         "ArcCon's ratio is above 1 while the positive angle is below 85°, MET's while the hardest negative is farther "
@@ -186,7 +186,7 @@ def _span(rows: Mapping[str, Row], quantity: str) -> str:
 
 
 def _angle_evidence(rows: Mapping[str, Row]) -> str:
-    """At which step each quantity leaves its range: before the first step it is the encoder's, not the training's."""
+    """The step at which each quantity leaves its range; before the first step the encoder decides it, not training."""
     row = rows.get(BASELINE)
     told = [
         f"σ_{kind[:3]} goes from {_curve(row, f'{kind}_angle_spread')[0][1]:.3f} before training to "

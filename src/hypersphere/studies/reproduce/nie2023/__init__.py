@@ -1,1 +1,1 @@
-"""Nie et al. 2023, what needs no training."""
+"""Items of Nie et al. 2023."""

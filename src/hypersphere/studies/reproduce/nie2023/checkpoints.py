@@ -37,7 +37,7 @@ TRAINED = ("infonce", "align_uniform", "dcl")  # panels b, c, d
 
 
 def fig1(held: Mapping[str, Held]) -> Finding:
-    """The scatter with what two coordinates explain of the score, then the curves with how far they rise again."""
+    """The scatter with the share of the score that two coordinates explain, then the curves with their later rise."""
     contest = held["nie-objectives"]
     spots = checkpoints_of(contest.comparison)
     trained = [each for each in spots if each.step > 0]
@@ -158,7 +158,7 @@ def _rise_rows(rows: Mapping[str, Row]) -> list[dict[str, Any]]:
 
 
 def _fault(clauses: Mapping[str, bool | None], held: Held, rows: Sequence[Row], best: Explained | None) -> str:
-    """Of the scatter: the claim, for checkpoints were there. Of the curves: scale if they still fall at the end."""
+    """The fault. For the scatter: the claim, since there were checkpoints. For the curves: scale if they still fall."""
     words = []
     if best is not None and best.low > HALF:
         words.append(

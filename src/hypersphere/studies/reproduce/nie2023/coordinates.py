@@ -1,4 +1,4 @@
-"""Alignment, uniformity and score of checkpoints on STS-B dev, and how much the first two tell of the third."""
+"""Alignment, uniformity and score of checkpoints on STS-B dev, and how much of the score the other two explain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Explained:
-    """R² of the score of objectives that the regression has not seen, with its 95 % interval."""
+    """R² of the score of objectives unseen by the regression, with its 95 % interval."""
 
     terms: str
     r2: float
@@ -45,7 +45,7 @@ class Explained:
 
 
 def checkpoints_of(comparison: Comparison) -> list[Checkpoint]:
-    """Every evaluation of every run, tuning included; the encoder as given counts once, as ``untrained``."""
+    """Every evaluation of every run, tuning included; the initial encoder counts once, as ``untrained``."""
     checkpoints: dict[str, Checkpoint] = {}
     for row in comparison.rows:
         for run in (*row.tuning, *row.runs):
@@ -118,7 +118,7 @@ def _interval(errors: Matrix, totals: Matrix) -> tuple[float, float]:
 
 def neighbours(spots: Sequence[Checkpoint]) -> tuple[dict[int, float], dict[int, float]]:
     """By seed, mean difference in score between checkpoints of two objectives with the same coordinates, and between
-    two seeds of one objective at one step. Of the runs with fresh seeds."""
+    two seeds of one objective at one step. Only runs with fresh seeds enter."""
     where = _coordinates(spots)
     tests = [(index, each) for index, each in enumerate(spots) if each.stage == "test"]
     across: dict[int, list[float]] = {}

@@ -1,4 +1,4 @@
-"""Nie et al. 2023, trained contests: the objectives by their names in the paper, and what a run's curves tell."""
+"""Nie et al. 2023, trained contests: the objectives by their names in the paper, and readings of a run's curves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHECKED = (
 
 
 def find_row(comparison: Comparison, label: str) -> Row:
-    """The row of an objective; one without runs where the contest has none."""
+    """The row of an objective; a row without runs if the contest has none."""
     try:
         return row_of(comparison, label)
     except KeyError:
@@ -65,7 +65,7 @@ def rises(row: Row, quantity: str) -> dict[int, float]:
 
 
 def drops(row: Row, quantity: str) -> dict[int, float]:
-    """By seed: how far a curve on STS-B dev fell from step 0 to its smallest value."""
+    """By seed: the fall of a curve on STS-B dev from step 0 to its smallest value."""
     by_seed = {}
     for run in row.runs:
         values = points(run, quantity, "pairs")
@@ -75,7 +75,7 @@ def drops(row: Row, quantity: str) -> dict[int, float]:
 
 
 def growths(row: Row, quantity: str = "gap") -> dict[int, float]:
-    """By seed: how much a quantity on the held-out rows grows over the second half of training."""
+    """By seed: the growth of a quantity on the held-out rows over the second half of training."""
     by_seed = {}
     for run in row.runs:
         values = points(run, quantity, "measured")
@@ -86,7 +86,7 @@ def growths(row: Row, quantity: str = "gap") -> dict[int, float]:
 
 
 def still_falling(rows: Sequence[Row], quantity: str) -> tuple[int, int]:
-    """How many runs have their smallest value on STS-B dev at the last evaluation, of how many."""
+    """Number of runs with their smallest value on STS-B dev at the last evaluation, and number of all runs."""
     ended = [value for row in rows for value in rises(row, quantity).values()]
     return sum(value <= 0 for value in ended), len(ended)
 

@@ -26,7 +26,7 @@ class Panel:
     dissipates: bool = True
 
     def unit(self, part: int) -> float:
-        """The length that is drawn as 1, which the formula has where sine and gate are 1."""
+        """The length that is drawn as 1: the formula's value where sine and gate are 1."""
         if self.loss == "align_uniform":
             return 2.0 if part == 0 else 2 * T / (self.count * (self.count + 1))
         if self.loss in ("mpt", "met", "mat"):
@@ -43,7 +43,7 @@ PANELS = (
     Panel("MET, m = 0.45", "met"),
     Panel("MAT, m = 0.15π", "mat"),
 )
-_TERM = (r"$L_\mathrm{align}$, α = 2", rf"$L_\mathrm{{uniform}}$, t = {T:g}, n = 64")  # one of its two in either figure
+_TERM = (r"$L_\mathrm{align}$, α = 2", rf"$L_\mathrm{{uniform}}$, t = {T:g}, n = 64")  # each figure shows one of them
 
 _WORDS = (("the alignment part", r"\|\nabla_\mathrm{pos}\|"), ("one negative's part", r"\|\nabla_\mathrm{neg}\|"))
 
@@ -61,7 +61,7 @@ def fig4(quick: bool = False) -> Finding:
 def _maps(item: str, part: int, quick: bool) -> Finding:
     side = np.linspace(0, math.pi, 31 if quick else 91)
     negative, positive = np.meshgrid(side, side)
-    # Where the positive is nearer, without the border, along which sin θ vanishes for every loss.
+    # The region where the positive is nearer, without the border, where sin θ vanishes for every loss.
     nearer = (positive < negative) & (positive > 0.02) & (negative < math.pi - 0.02)
     maps, rows = [], []
     still: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Nie et al. 2023, Figure 3: what the margin of MPT does to the gap, to similarity and transfer, and to overfitting."""
+"""Nie et al. 2023, Figure 3: the effect of MPT's margin on the gap, on similarity and transfer, and on overfitting."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _drawn(gaps: Mapping[float, Scores], scores: Mapping[float, Scores]) -> list
 
 
 def _fault(clauses: Mapping[str, bool | None], held: Held, rows: Mapping[float, Row], others: Mapping[str, Row]) -> str:
-    """Scale if the margins' gates are still open, or nothing has begun to overfit; else the claim."""
+    """The fault: scale if the margins' gates are still open or no run has begun to overfit; else the claim."""
     if held.scale == "full":
         return f"Claim: the set-up is the paper's. {CHECKED}"
     falling, ended = still_falling([*_some(rows, LARGE), others["dcl"]], "infonce")

@@ -15,7 +15,7 @@ from hypersphere.objectives import create_objective
 TAU, T = 0.05, 2.0
 MARGINS = {"mpt": 0.23, "met": 0.45, "mat": 0.15 * math.pi}
 Norms = tuple[Any, Any]  # alignment part; part of one negative
-HINGES = ("mpt", "met", "mat")  # of all their negatives the hardest alone has a part
+HINGES = ("mpt", "met", "mat")  # only the hardest of their negatives has a part
 
 
 def norms(name: str, positive: Any, negative: Any, count: int = 64) -> Norms:
@@ -43,7 +43,7 @@ def norms(name: str, positive: Any, negative: Any, count: int = 64) -> Norms:
 
 
 def edge(name: str, positive: Any, negative: Any, count: int = 64) -> Any:
-    """Gap minus the gap at which the gradient dissipates: zero on the edge, above it beyond."""
+    """Gap minus the gap at which the gradient dissipates: zero on the edge, positive beyond it."""
     if name == "met":
         return 2 * np.sin(negative / 2) - 2 * np.sin(positive / 2) - MARGINS[name]
     if name == "mat":
@@ -67,7 +67,7 @@ def measured_norms(name: str, positive: float, negative: float, count: int = 64)
     away = torch.tensor([math.cos(negative), 0, math.sin(negative)], dtype=torch.float64)
     pulls = torch.tensor([math.cos(positive), math.sin(positive), 0], dtype=torch.float64)
     settings: dict[str, Any] = {"margin": MARGINS[name]} if name in MARGINS else {"temperature": TAU}
-    others = 0 if name in HINGES else count - 1  # a hinge sees one negative; more in its place would be a tie
+    others = 0 if name in HINGES else count - 1  # a hinge uses one negative; more at the same place would tie
     anatomy = dissect(create_objective(name, **settings), h, torch.stack([pulls, away]),
                       negatives=away.expand(others, 3) if others else None)  # fmt: skip
     push = anatomy.coefficients.negative[0, 1] * tangent(away.unsqueeze(0), h[:1])
@@ -75,7 +75,7 @@ def measured_norms(name: str, positive: float, negative: float, count: int = 64)
 
 
 def _measured_terms(positive: float, negative: float, count: int) -> tuple[float, float]:
-    """L_align and L_uniform of a batch whose anchors stand in one place and whose second view in another."""
+    """L_align and L_uniform of a batch with all anchors at one point and the second view at another."""
     size, weight = count + 1, 0.5
     h = torch.tensor([[1.0, 0, 0]], dtype=torch.float64).expand(size, 3)
     objective = create_objective("align_uniform", pairs="cross", alpha=2, t=T, weight=weight)

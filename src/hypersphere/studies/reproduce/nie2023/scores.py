@@ -1,4 +1,4 @@
-"""Nie et al. 2023, Table 1: similarity and transfer of the encoder as given and of seven objectives."""
+"""Nie et al. 2023, Table 1: similarity and transfer of the initial encoder and of seven objectives."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from hypersphere.studies.reproduce.nie2023.curves import (
 STS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 TRANSFER = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 AVERAGES = ("sts_average", "transfer_average")
-ONE_SET = "stsb_test"  # where the seven sets were not evaluated
+ONE_SET = "stsb_test"  # for contests that did not evaluate the seven sets
 # BERT-base, as quoted in Tables 3 and 4 of Li et al. 2024; the body of Nie's table is not at hand.
 PUBLISHED = {("mpt", "sts_average"): 77.25, ("met", "sts_average"): 78.38,
              ("mpt", "transfer_average"): 87.56, ("met", "transfer_average"): 87.94}  # fmt: skip
-EQUAL = 0.5  # points: what is not lower by more counts as equal
+EQUAL = 0.5  # points: a score lower by no more than this counts as equal
 OPEN = 0.5  # share of anchors with a gradient above which dissipation has not set in
 
 Scored = Mapping[str, Mapping[int, float]]  # objective → seed → score
@@ -165,7 +165,7 @@ def _drawn(scores: Scored) -> list[ScoreRow]:
 
 
 def _fault(clauses: Mapping[str, bool | None], held: Held, rows: Mapping[str, Row], sts: Scored) -> str:
-    """Scale if training did not help, or if dissipation never set in; else the claim."""
+    """The fault: scale if training did not help or dissipation never set in; else the claim."""
     if held.scale == "full":
         return f"Claim: the set-up is the paper's. {CHECKED}"
     if above(sts["infonce"], sts["untrained"]) is not True:

@@ -32,14 +32,14 @@ GRIDS = {
     ("mat", "margin"): (0.1 * math.pi, 0.2 * math.pi, "0.10π to 0.20π by 0.01π"),
 }
 BEST = {("mpt", "margin"): 0.23, ("met", "margin"): 0.44}  # BERT-base; MET's from the released script
-NEAR = 0.02  # a margin that is no further from the published one is near it
+NEAR = 0.02  # a margin within this distance of the published one is near it
 ALIKE = 2.0  # trials whose learning rates and batches differ by more than this factor are not compared
 BATCH = "batch.size"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A setting that was tried once: the values of all that is tuned, and its score on STS-B dev."""
+    """A setting that was tried once: the values of all tuned keys, and its score on STS-B dev."""
 
     number: int
     values: Mapping[str, float]
@@ -76,7 +76,7 @@ def table2(held: Mapping[str, Held]) -> Finding:
 
 
 def trials_of(comparison: Comparison, row: Row) -> list[Trial]:
-    """The trials of an objective that have a score; what a trial does not change has its default."""
+    """The trials of an objective that have a score; keys that a trial does not change have their defaults."""
     study = comparison.plan.study
     objective = next((each for each in study.objectives if label_of(each) == row.objective), None)
     if objective is None:
@@ -91,7 +91,7 @@ def trials_of(comparison: Comparison, row: Row) -> list[Trial]:
 
 
 def noise_of(comparison: Comparison) -> float | None:
-    """By how much two single runs of equal settings may differ on STS-B dev, 95 of 100 times.
+    """The largest difference on STS-B dev between two single runs of equal settings, 95 of 100 times.
 
     From the spread over fresh seeds at the chosen settings, pooled over objectives: t √2 s. None without two seeds.
     """
@@ -107,12 +107,12 @@ def noise_of(comparison: Comparison) -> float | None:
 
 
 def winner(trials: Sequence[Trial]) -> Trial | None:
-    """The best on validation data, the earliest of equals."""
+    """The best trial on validation data; the earliest wins a tie."""
     return max(trials, key=lambda each: (each.validation, -each.number), default=None)
 
 
 def comparable(trials: Sequence[Trial]) -> list[Trial]:
-    """The winner and the trials with a similar learning rate and batch: between them the own setting decides."""
+    """The winner and the trials with similar learning rate and batch: the objective's setting decides among them."""
     best = winner(trials)
     if best is None:
         return []
@@ -125,8 +125,8 @@ def comparable(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def decide(trials: Sequence[Trial], holds: Mapping[int, bool], noise: float | None) -> bool | None:
-    """Whether something holds for the best trial: for all that may be it, given the noise, and so that at least one
-    other was ruled out; None if they disagree or nothing was ruled out."""
+    """Whether something holds for the best trial. It must hold for all trials that may be the best, given the noise.
+    None if these trials disagree, or if no other trial was ruled out."""
     rivals, best = comparable(trials), winner(trials)
     if noise is None or best is None:
         return None
@@ -138,7 +138,7 @@ def decide(trials: Sequence[Trial], holds: Mapping[int, bool], noise: float | No
 
 
 def _near(trials: Sequence[Trial], key: str, published: float, noise: float | None) -> bool | None:
-    """None as well where no trial, or every trial, was near."""
+    """Whether the best trial is near the published value; also None if no trial, or every trial, was near."""
     holds = {each.number: abs(each.values[key] - published) <= NEAR + 1e-9 for each in trials}
     if len({holds[each.number] for each in comparable(trials)}) < 2:
         return None
@@ -153,10 +153,10 @@ def _inside(comparison: Comparison, label: str, key: str, trials: Sequence[Trial
 
 
 def end_of(span: Range | Choice, value: float) -> str:
-    """The end of the range at which a value lies, as rows of a comparison have it; empty inside."""
+    """The end of the range at which a value lies, as in the rows of a comparison; empty inside."""
     try:
         share = span.share(value)
-    except ValueError:  # a default that is none of the values to choose from
+    except ValueError:  # a default that is not among the choices
         return ""
     return "" if AT_BOUND <= share <= 1 - AT_BOUND else "lower" if share < 0.5 else "upper"
 

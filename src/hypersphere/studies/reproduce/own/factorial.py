@@ -18,14 +18,14 @@ from hypersphere.studies.reproduce.evidence import each_seed
 from hypersphere.studies.reproduce.items import Finding
 from hypersphere.studies.reproduce.own.prediction import Array, Prediction, alike, gain, predict
 
-WHILE_TRAINING = ("with_gradient", "hardest_weight", "ratio")  # means over what was measured after the first step
+WHILE_TRAINING = ("with_gradient", "hardest_weight", "ratio")  # means over the measurements after the first step
 AT_THE_END = ("gap", "effective_rank", "alignment", "uniformity")
 ANATOMY = ("with_gradient", "hardest_weight", "ratio", "gap", "effective_rank")
 PLACES = ("alignment", "uniformity")
 WORDS = {"with_gradient": "share of active anchors", "hardest_weight": "weight of the hardest", "ratio": "ratio",
          "gap": "final gap", "effective_rank": "effective rank", "alignment": "alignment",
          "uniformity": "uniformity"}  # fmt: skip
-SETS = {  # what the quality is predicted from
+SETS = {  # the predictors of the quality
     "measured anatomy": ANATOMY,
     "alignment and uniformity": PLACES,
     "both": (*ANATOMY, *PLACES),
@@ -43,7 +43,7 @@ RATIOS = (0.01, 100.0)  # a ratio outside counts as the nearer end
 
 @dataclass(frozen=True)
 class Point:
-    """An objective: its test score and what was measured of it, means over fresh seeds."""
+    """An objective: its test score and its measurements, means over fresh seeds."""
 
     name: str
     quality: float
@@ -56,7 +56,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Analysis:
-    """One contest: its objectives, and how well each set of numbers predicts those that it has not seen."""
+    """One contest: its objectives, and how well each set of numbers predicts unseen objectives."""
 
     points: list[Point]
     left_out: list[str]
@@ -66,7 +66,7 @@ class Analysis:
 
     @property
     def clauses(self) -> list[bool | None]:
-        """Of each of PARTS, whether its interval decides it."""
+        """The verdict on each of PARTS, if its interval decides it."""
         anatomy = self.predictions.get("measured anatomy")
         return [
             None if interval is None else True if interval[0] > 0 else False if interval[1] < 0 else None
@@ -109,7 +109,7 @@ def factorial(held: Mapping[str, Held]) -> Finding:
 
 
 def analyse(rows: Sequence[Row]) -> Analysis:
-    """The regressions of one contest. Each leaves out an objective with all its seeds, and every twin of it."""
+    """The regressions of one contest. Each leaves out an objective with all its seeds and all its twins."""
     made = {row.name: _point(row) for row in rows}
     points = [point for point in made.values() if point is not None]
     left_out = [name for name, point in made.items() if point is None]
@@ -126,7 +126,7 @@ def analyse(rows: Sequence[Row]) -> Analysis:
 
 
 def _point(row: Row) -> Point | None:
-    """None without a test score, and where a number is missing: an objective on features has no ratio, say."""
+    """None without a test score or if a number is missing: an objective on features has no ratio, for example."""
     numbers = {}
     for name in (*WHILE_TRAINING, *AT_THE_END):
         values = list(each_seed(row, partial(_number, name=name)).values())
@@ -137,7 +137,7 @@ def _point(row: Row) -> Point | None:
 
 
 def _number(run: Run, name: str) -> float | None:
-    """What the monitor measured of a run on held-out rows: while it was trained, or at its end."""
+    """The monitor's measurements of a run on held-out rows, during training or at its end."""
     values = [each[name] for each in run.result.get("measured", []) if each["step"] > 0 and each.get(name) is not None]
     values = [float(value) for value in values if math.isfinite(value)]
     if not values:
@@ -146,8 +146,8 @@ def _number(run: Run, name: str) -> float | None:
 
 
 def _features(points: Sequence[Point], names: Sequence[str]) -> Array:
-    """(N, F); a ratio counts by the logarithm of its size, for half and double are as far from one, and it passes from
-    large to large negative numbers where the pull of the negatives sums to nothing."""
+    """(N, F). A ratio enters as the logarithm of its size, for two reasons: half and double are equally far from one,
+    and it jumps from large positive to large negative numbers where the pull of the negatives sums to zero."""
     values = [[_scaled(name, point.numbers[name]) for name in names] for point in points]
     return np.array(values, dtype=np.float64)
 

@@ -47,7 +47,7 @@ of a loss tell how good it will be. This page does: a regression sees some losse
 
 
 def _status(results: Path) -> str:
-    """Without results: how far the runs are."""
+    """The progress of the runs, for a page without results."""
     lines = ["**The runs are not complete, so there is no answer yet.**", ""]
     for name in NAMES.values():
         held = recorded(name, "small", results)

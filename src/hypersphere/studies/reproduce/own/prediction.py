@@ -1,4 +1,4 @@
-"""How well some measured numbers predict the quality of an objective that the regression has not seen."""
+"""How well measured numbers predict the quality of an objective unseen by the regression."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Prediction:
-    """What was predicted for every objective by a regression on the others, and how much of the variance that explains.
+    """The prediction for every objective by a regression on the others, and the share of the variance it explains.
 
-    predicted, means: (N,) ŷ and ȳ, both from the objectives that the regression has seen; NaN where nothing was
+    predicted, means: (N,) ŷ and ȳ, both from the objectives in the regression; NaN where nothing was
         predicted.
     explained: 1 - Σ (y - ŷ)² / Σ (y - ȳ)²: 0 is the baseline "mean of all".
-    low, high: 95 % interval, objectives resampled, the predictions as they are.
+    low, high: 95 % interval; objectives are resampled, predictions stay fixed.
     """
 
     predicted: Array
@@ -35,7 +35,7 @@ class Prediction:
 def predict(features: Array, quality: Array, unseen: Sequence[Sequence[int]] | None = None) -> Prediction:
     """Predicts groups of objectives from all others; without ``unseen`` each objective is a group of its own.
 
-    features: (N, F) measured numbers; their squares take part, since more of a thing may be better only up to a point.
+    features: (N, F) measured numbers. Their squares are added, since more may be better only up to a point.
     """
     groups = [[row] for row in range(len(quality))] if unseen is None else [list(group) for group in unseen]
     predicted, means = np.full(len(quality), np.nan), np.full(len(quality), np.nan)
@@ -63,7 +63,7 @@ def gain(first: Prediction, second: Prediction, quality: Array) -> tuple[float, 
 
 
 def alike(features: Array) -> list[list[int]]:
-    """Rows in groups, those with the same numbers in one: an objective under two names is left out under both.
+    """Groups of rows with the same numbers: an objective under two names is left out under both.
 
     >>> alike(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
     [[0, 2], [1]]
@@ -75,13 +75,13 @@ def alike(features: Array) -> list[list[int]]:
 
 
 def _fit(features: Array, quality: Array, wanted: Array) -> Array:
-    """Ridge regression on standardised features and their squares. The objectives that are ``wanted`` take no part in
-    anything: neither in the standardisation nor in the choice of the penalty, which leaves out one of the others."""
+    """Ridge regression on standardised features and their squares. The ``wanted`` objectives enter neither the
+    standardisation nor the choice of the penalty, which leaves out one of the others at a time."""
     mean, deviation = features.mean(axis=0), features.std(axis=0)
     deviation = np.where(deviation > 1e-12, deviation, 1.0)
     x, new = ((each - mean) / deviation for each in (features, wanted))
     x, new = (np.hstack([each, each**2]) for each in (x, new))
-    new = np.clip(new, x.min(axis=0), x.max(axis=0))  # no further than what was seen
+    new = np.clip(new, x.min(axis=0), x.max(axis=0))  # no extrapolation beyond the fitted range
     shift, centre = x.mean(axis=0), quality.mean()
     left, singular, right = np.linalg.svd(x - shift, full_matrices=False)
     along = left.T @ (quality - centre)
