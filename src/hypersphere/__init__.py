@@ -65,8 +65,8 @@ def train(
 ) -> Finished:
     """Trains one encoder, as ``hypersphere train`` does: ``.folder`` holds the run, ``.results`` its scores.
 
-    ``recipe`` is one that ``read_recipe`` gave, or what it takes. A finished run is never overwritten, and ``resume``
-    continues one that was interrupted. ``echo`` receives each sentence about the run.
+    ``recipe`` is a result of ``read_recipe`` or its argument. A finished run is never overwritten, and ``resume``
+    continues an interrupted run. ``echo`` receives each sentence about the run.
 
     hs.train("digits", ["objective=ntxent", "steps=100", "output=runs/first"]).results["scores"]
     """
@@ -84,7 +84,7 @@ def compare(
     """Compares objectives fairly, as ``hypersphere compare`` does: each is tuned with the same number of trials on
     validation data, its best setting is run with fresh seeds, and each of these runs looks at the test set once.
 
-    ``objectives`` are names, mappings with a name and settings that stay as they are, or classes of your own.
+    ``objectives`` are names, mappings with a name and fixed settings, or classes of your own.
     ``options``: trials, seeds, reference, ranges, tune, grid, metric, output, storage, jobs, retry, echo.
 
     hs.compare("digits", ["ntxent", "dhel", MyObjective], ["steps=100"], trials=4, seeds=8, output="studies/mine")
@@ -94,7 +94,7 @@ def compare(
 
 
 def _training(module: str, package: str = "training") -> Any:
-    """A module of the training, which is loaded when it is used: this package alone needs torch and numpy only."""
+    """A module of the training, loaded at its first use: the package alone needs torch and numpy only."""
     try:
         return import_module(f"hypersphere.{package}.{module}")
     except ModuleNotFoundError as error:

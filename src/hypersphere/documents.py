@@ -1,8 +1,8 @@
 """JSON and YAML of users, runs, models and caches: one reader for each, with limits, and paths that begin with ~.
 
-Whatever is wrong with a document is a ``ValueError`` of one sentence that names it. JSON and YAML alike may not give a
-key twice, nest deeper than ``DEEPEST``, or be larger than ``LARGEST``. YAML has no tags; its aliases may not make it
-larger than ``MOST_NODES`` nodes.
+Any error in a document raises a ``ValueError`` of one sentence that names the document. JSON and YAML alike may not
+repeat a key, nest deeper than ``DEEPEST``, or be larger than ``LARGEST``. YAML has no tags; its aliases may not make
+it larger than ``MOST_NODES`` nodes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAMES: dict[type, str] = {dict: "an object", list: "a list", str: "a text", boo
 
 
 def expand(path: str | Path) -> Path:
-    """The path, with the home folder in the place of ``~``; one of a user there is not is refused."""
+    """The path, with the home folder in place of ``~``; the home of an unknown user is refused."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
@@ -45,7 +45,7 @@ def expand(path: str | Path) -> Path:
 def locate(path: str | Path) -> Path:
     """A file or folder to read: ``path``, or the one of that name in the folder ``HYPERSPHERE_DATA``.
 
-    So recipes name their data (``cifar10``, ``SentEval/data/downstream``) wherever each machine keeps it.
+    Recipes can thus name their data (``cifar10``, ``SentEval/data/downstream``) independently of its location.
     """
     place, home = expand(path), os.environ.get(DATA_HOME)
     if home and not place.is_absolute() and not place.exists() and (expand(home) / place).exists():
@@ -54,12 +54,12 @@ def locate(path: str | Path) -> Path:
 
 
 def read_json(path: Path, kind: type | None = None) -> Any:
-    """What a JSON file holds; with ``kind`` (dict or list), something else is refused."""
+    """The contents of a JSON file; with ``kind`` (dict or list), any other type is refused."""
     return parse_json(read_document(path, LARGEST), str(path), kind)
 
 
 def parse_json(text: str | bytes, name: str, kind: type | None = None) -> Any:
-    """What a JSON text holds; ``name`` stands for it in messages."""
+    """The contents of a JSON text; messages call it ``name``."""
     try:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text
         _check_depth(text)
@@ -76,9 +76,9 @@ def parse_json(text: str | bytes, name: str, kind: type | None = None) -> Any:
 
 
 def json_safe(value: Any, *, digits: int | None = None, infinity: float | None = None) -> Any:
-    """The same with null for every number that is none: JSON has neither NaN nor infinity.
+    """The same with null for NaN and infinity, which JSON does not have.
 
-    ``digits``: significant digits that are kept of a number. ``infinity``: what stands for infinity in place of null.
+    ``digits``: number of significant digits to keep. ``infinity``: replaces infinity instead of null.
 
     >>> json_safe({"knn": float("nan"), "steps": [1, 2.5]})
     {'knn': None, 'steps': [1, 2.5]}
@@ -97,12 +97,12 @@ def json_safe(value: Any, *, digits: int | None = None, infinity: float | None =
 
 
 def read_yaml(path: Path, kind: type | None = None) -> Any:
-    """What a YAML file holds; with ``kind`` (dict or list), something else is refused."""
+    """The contents of a YAML file; with ``kind`` (dict or list), any other type is refused."""
     return parse_yaml(read_document(path, LARGEST_YAML), str(path), kind)
 
 
 def parse_yaml(text: str, name: str, kind: type | None = None) -> Any:
-    """What a YAML text holds; ``name`` stands for it in messages."""
+    """The contents of a YAML text; messages call it ``name``."""
     return _of_kind(deepcopy(_parsed(text, name)), name, kind)
 
 
@@ -112,8 +112,8 @@ def _parsed(text: str, name: str) -> Any:
 
 
 def parse_value(text: str, name: str) -> Any:
-    """The value of a word of a command line, which is YAML without comments, anchors and folding: a text is meant as
-    it was typed, ``#`` and all."""
+    """The value of a word of a command line, read as YAML without comments, anchors and folding: a text stays as it was
+    typed, including ``#``."""
 
     def read(loader: Any) -> Any:
         node = loader.get_single_node()
@@ -134,7 +134,7 @@ def parse_value(text: str, name: str) -> Any:
 
 
 def read_document(path: Path, largest: int) -> str:
-    """The text of a file in UTF-8, if it is a file, and not larger than it may be."""
+    """The text of a file in UTF-8; a path that is no file, or a file above the size limit, is refused."""
     with path.open("rb") as file:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ValueError(f"{path} is not an ordinary file")
@@ -156,7 +156,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _repeated(names: Iterable[str]) -> str | None:
-    """The first name that is there a second time."""
+    """The first name that occurs a second time."""
     seen: set[str] = set()
     return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
@@ -178,8 +178,8 @@ def _of_kind(value: Any, name: str, kind: type | None) -> Any:
 
 
 def as_record(kind: type[Record], values: Any, name: str) -> Record:
-    """A dataclass from what a document holds: its fields, each of its type (numbers, words, None, tuples and objects
-    of these), and no others."""
+    """A dataclass from the contents of a document: its fields, each of its type (numbers, words, None, tuples and
+    objects of these), and no others."""
     hints = typing.get_type_hints(kind)
     if not isinstance(values, dict) or not values.keys() <= hints.keys():
         raise ValueError(f"{name} is not {kind.__name__} as it should be")
@@ -232,7 +232,7 @@ def _load(text: str, name: str, read: Callable[[Any], Any]) -> Any:
 
 @cache
 def _yaml() -> tuple[Any, Any]:
-    """The library, which only training needs, and our loader."""
+    """The YAML library, which only training needs, and our loader."""
     try:
         import yaml
     except ModuleNotFoundError:

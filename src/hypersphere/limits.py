@@ -1,4 +1,4 @@
-"""How much there may be of what a file or a setting asks for: looked at before it is made or unpacked."""
+"""Limits on the sizes that a file or a setting asks for, checked before anything is allocated or unpacked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GIGABYTE = 10**9
 
 
 def memory() -> int | None:
-    """Bytes of memory in this machine; None where the system does not tell."""
+    """Bytes of memory in this machine; None where the system does not report them."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -19,7 +19,7 @@ def memory() -> int | None:
 
 
 def need_memory(size: int, what: str) -> None:
-    """Refuses what is larger than the memory of this machine.
+    """Refuses a size larger than the memory of this machine.
 
     what: the beginning of the sentence, such as "z.npz".
     """
@@ -45,7 +45,7 @@ def bounded_lines(file: Any, name: str, longest: int = MOST_CHARACTERS) -> Itera
 
 
 class Bounded:
-    """A stream that refuses to go beyond ``most`` bytes, for readers that believe the sizes they find in it."""
+    """A stream that refuses to go beyond ``most`` bytes, for readers that do not check the sizes stated in it."""
 
     def __init__(self, stream: Any, most: int, name: str) -> None:
         self.stream, self.most, self.name = stream, most, name
@@ -65,7 +65,7 @@ class Bounded:
 
 
 def counted(items: Iterable[Any], most: int, sentence: str) -> Iterator[Any]:
-    """The items, of which there may be at most ``most``; ``sentence`` refuses more."""
+    """The items, at most ``most`` of them; more raise a ValueError with ``sentence``."""
     for number, item in enumerate(items):
         if number >= most:
             raise ValueError(sentence)

@@ -1,4 +1,4 @@
-"""Text of a user's files in messages: on one line, short, and without characters that command a terminal."""
+"""Text of a user's files in messages: on one line, short, and without characters that control a terminal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 LONGEST = 300  # characters of a message
 QUOTED = 80  # characters of a value inside a message
-# Kinds of error that a bad file, name or setting causes, wherever it was not foreseen.
+# Kinds of error that a bad file, name or setting causes where no check caught it.
 INPUT = (ValueError, OSError, EOFError, ImportError, MemoryError, RecursionError, OverflowError)
 _TELLING = (ValueError, TypeError, OSError, ImportError, RuntimeError)  # kinds whose own words are a sentence
 
@@ -46,7 +46,7 @@ def one_line(text: str, longest: int = LONGEST) -> str:
 
 
 def quoted(value: Any, longest: int = QUOTED) -> str:
-    """A value as a message shows it, however large it is.
+    """A value of any size as a message shows it.
 
     >>> quoted("met"), quoted(["x" * 10] * 10**6, 20)
     ("'met'", 'a list of 1000000')
@@ -70,7 +70,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def no_memory(error: BaseException) -> bool:
-    """Whether an error is that of a size no memory holds, in Python's, numpy's or torch's words."""
+    """Whether an error reports a size that exceeds memory, in the wording of Python, numpy or torch."""
     told = str(error)[:1000]
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(mark in told for mark in _FULL))
 
@@ -81,7 +81,7 @@ def first_line(error: BaseException) -> str:
 
 
 def reason(error: BaseException, lines: int | None = None) -> str:
-    """What an error says, in one line; its kind too where its words alone say nothing."""
+    """The message of an error in one line, with its kind where the message alone is unclear."""
     words = one_line(" ".join(str(error).strip().splitlines()[:lines]))
     kind = type(error).__name__
     if no_memory(error):

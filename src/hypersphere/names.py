@@ -1,4 +1,4 @@
-"""The nearest right name, for whoever mistyped one."""
+"""The nearest known name to a mistyped one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LONGEST = 100  # characters of what may be a mistyped name
 
 
 def nearest(given: object, known: Iterable[str], alike: float = 0.6) -> str | None:
-    """The known name most like the given one, whatever their case; None if none is as much alike as asked (0 to 1)."""
+    """The known name most similar to the given one, ignoring case; None if none is as similar as required (0 to 1)."""
     return next(iter(nearest_names(given, known, most=1, alike=alike)), None)
 
 
@@ -19,7 +19,7 @@ def nearest_names(given: object, known: Iterable[str], most: int = 3, alike: flo
     >>> nearest_names("mh", ["mhe", "mhs", "infonce"])
     ['mhs', 'mhe']
     """
-    if len(str(given)) > LONGEST:  # comparing takes time with the square of the length
+    if len(str(given)) > LONGEST:  # the time of a comparison grows with the square of the length
         return []
     by_lower = {name.lower(): name for name in known}
     return [by_lower[near] for near in difflib.get_close_matches(str(given).lower(), by_lower, n=most, cutoff=alike)]

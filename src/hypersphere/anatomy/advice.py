@@ -15,7 +15,7 @@ from hypersphere.names import did_you_mean
 from hypersphere.objectives import list_objectives
 from hypersphere.objectives.registry import is_registered, objective_class
 
-# Objectives whose positive competes with a log-sum-exp of negatives: of the other view, or of both; and on what.
+# Objectives whose positive competes with a log-sum-exp of negatives: the view of the negatives, and the similarity.
 _SOFTMAX: dict[str, tuple[str, str]] = {
     "infonce": ("cross", "cosine"),
     "dcl_plus": ("cross", "cosine"),
@@ -82,7 +82,7 @@ class Advice:
 
     @property
     def caveat(self) -> str:
-        """What the number is not worth."""
+        """Reasons to distrust the number."""
         if self.cosine <= CONE:
             return CAVEAT
         return (
@@ -100,7 +100,7 @@ class Advice:
 
 
 def list_advice() -> dict[str, str]:
-    """Every objective with a temperature or a margin: "" where there is advice, else why there is none."""
+    """Every objective with a temperature or a margin: "" where advice exists, else the reason why none does."""
     known = {name: why_not(name) for name in list_objectives()}
     return {name: reason for name, reason in known.items() if reason != NEITHER}
 
@@ -122,10 +122,10 @@ def advise(
     """The temperature (τ log n = gap) or margin (m = gap) whose dissipation edge lies at the given quantile of the gaps
     measured on two views: below it anchors still move, above it they have stopped.
 
-    The gap of a softmax is between the positive similarity and the softmax mean of the negatives, found for its own τ
-    by iteration; that of a triplet between the nearest negative and the positive, in its own distance. Both depend on
-    the number of negatives: ``batch_size`` measures in random batches of that many rows, as a training would, instead
-    of all rows at once.
+    The gap of a softmax is between the positive similarity and the softmax mean of the negatives. Iteration finds it
+    for its own τ. The gap of a triplet is between the nearest negative and the positive, in the triplet's distance.
+    Both depend on the number of negatives: ``batch_size`` measures in random batches of that many rows, as in training,
+    instead of all rows at once.
 
     >>> x = torch.eye(8, dtype=torch.float64)
     >>> round(advise("mpt", x, x).value, 6)
@@ -187,7 +187,7 @@ def _default(objective: str) -> Any:
 
 
 def _similarities(h: Tensor, other: Tensor, reads: str) -> tuple[Tensor, Tensor]:
-    """Positive cosines (B,), and those of the negatives (B, B or 2B), -∞ at the anchor's own instance."""
+    """Cosines of the positives (B,) and of the negatives (B, B or 2B), -∞ at the anchor's own instance."""
     own = torch.eye(len(h), dtype=torch.bool, device=h.device)
     views = [h @ other.T] + ([h @ h.T] if reads == "both" else [])
     return views[0].diagonal(), torch.cat([view.masked_fill(own, -math.inf) for view in views], dim=1)

@@ -1,4 +1,4 @@
-"""What a loss was found to do to its anchors: numbers, a table, words."""
+"""The measured effect of a loss on its anchors, as numbers, a table and words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypersphere.anatomy.coefficients import Coefficients
 from hypersphere.anatomy.lemma import ratio_interval
 from hypersphere.geometry import tangent
 
-DISSIPATED = 0.01  # an anchor whose gradient is scaled by less has stopped (the threshold of Li's program)
+DISSIPATED = 0.01  # an anchor whose gradient is scaled by less has stopped (the threshold in Li's code)
 STEP = 0.1  # λ of Lemma 1
 UNEXPLAINED = 5e-4  # a smaller share of the gradient is rounding
 KEPT = "gradient kept (1: all, 0: none)"
@@ -33,15 +33,15 @@ LEGEND = {
 
 @dataclass(frozen=True)
 class Anatomy:
-    """What a loss does to each anchor h_i of the first view: ∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h'_i), plus the rest.
+    """The gradient of a loss in each anchor h_i of the first view: ∂L/∂h_i = GD_i Σ_j W_ij (n_j - R_i h'_i) + residual.
 
     coefficients: ∂L/∂S; dissipation (N,), weight (N, M), ratio (N,): NaN where nothing was measured or nothing moves.
-    measured (N,): False for anchors beyond those whose dissipation was looked for.
-    Where an anchor has positives of other instances (by their label) they have no weight, and R_i h'_i stands for all
-    that is pulled; Lemma 1 takes it as if all of it went to h'_i.
-    residual (N,): what of the anchor's tangential gradient coefficients of similarities do not explain, as a share
-    of both together. For a loss that is not rotation-invariant (unit Barlow Twins, whose ratio is a matrix) the part of
-    it along the positive is counted as the positive's.
+    measured (N,): False for anchors whose dissipation was not measured.
+    Labels may give an anchor positives of other instances. These have no weight, and R_i h'_i stands for the pull of
+    all positives; Lemma 1 treats this pull as if all of it went to h'_i.
+    residual (N,): the part of the anchor's tangential gradient that the coefficients of similarities do not explain,
+    as a share of both together. For a loss that is not rotation-invariant (unit Barlow Twins, whose ratio is a matrix)
+    the part of it along the positive is counted as the positive's.
     radial (N,): share of the gradient's length that points along the anchor and is wasted.
     """
 
@@ -100,14 +100,14 @@ class Anatomy:
 
     @property
     def compared(self) -> Tensor:
-        """(N, M) ``counted``, of the kinds (other view, own view, extra) in which any negative has a weight."""
+        """(N, M) ``counted``, limited to the kinds (other view, own view, extra) where some negative has a weight."""
         size = len(self.anchors)
         kinds = self.weight.split([size, size, len(self.negatives) - 2 * size], dim=1)
         return self.counted & torch.cat([(kind != 0).any().expand(kind.shape) for kind in kinds], dim=1)
 
     @property
     def counted(self) -> Tensor:
-        """(N, M) False at an anchor's own instance, and at others that are its positives."""
+        """(N, M) False at an anchor's own instance and at other instances that are its positives."""
         size = len(self.anchors)
         own = torch.eye(size, dtype=torch.bool, device=self.anchors.device)
         extra = own.new_zeros(size, len(self.negatives) - 2 * size)
@@ -133,8 +133,8 @@ class Anatomy:
     def parts(self, raw: bool = False) -> dict[str, Tensor]:
         """The tangential gradient of each anchor split into its alignment and its uniformity part, (N, D) each.
 
-        The split of Nie et al. 2023, where the factor 1/‖g_i‖ of the gradient in the raw vector is dropped; ``raw``
-        puts it in.
+        The split of Nie et al. 2023, which drops the factor 1/‖g_i‖ of the gradient in the raw vector; ``raw`` keeps
+        the factor.
         """
         coefficients = self.coefficients
         pull = tangent(
@@ -226,11 +226,11 @@ class Anatomy:
         return " ".join(said)
 
     def _share_alive(self) -> float:
-        """Of the anchors whose dissipation was looked for."""
+        """Share of the anchors with measured dissipation that still receive gradient."""
         return self.alive[self.measured].double().mean().item()
 
     def _stands(self, numbers: dict[str, float]) -> bool:
-        """Whether neither part of the gradient has a tangential direction, but for rounding."""
+        """Whether neither part of the gradient has a tangential direction, up to rounding."""
         lengths = (numbers[f"length of the {part} part"] for part in ("alignment", "uniformity"))
         return all(length < 1e-9 * float(self.coefficients.size.mean()) for length in lengths)
 

@@ -1,9 +1,9 @@
-"""∂L/∂S: how much each similarity counts in a loss, for our objectives and for anybody's.
+"""∂L/∂S: the gradient of a loss in each similarity, for our objectives and for any other callable.
 
 Our pairwise objectives are evaluated with their similarities as leaves. For any other callable every row is given a
 private coordinate of size ε: the gradient in another row's copy of that coordinate is ε ∂L/∂S_ij, up to a relative
-error of ε², whatever N and D. One backward pass recovers the whole matrix, and the loss need not be differentiable
-twice. It is exact for every loss that depends on inner products only; what is left over is the residual.
+error of ε², for any N and D. One backward pass recovers the whole matrix, and the loss need not be differentiable
+twice. It is exact for every loss that depends on inner products only; the unexplained part is the residual.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from hypersphere.engine.reductions import reduce_anchors
 from hypersphere.objectives import PairwiseObjective
 
 Views = tuple[Tensor, ...]  # both views (N, D) and, if there are any, extra negatives (M, D)
-Loss = Callable[..., Tensor]  # of such
+Loss = Callable[..., Tensor]  # a function of Views
 
 EPSILON = 1e-6
 FAR = 1e4  # a similarity sent towards ∞ or -∞; float64 throughout
-LEVEL = 1e-3  # what changes less from FAR to twice as far has a limit
+LEVEL = 1e-3  # a value that changes less between FAR and 2 FAR has a limit
 ROLES = ("anchor", "key")  # of a row of the first view
 PATH = (-1.0, -0.5, 0.0)  # similarities on the way to the antipode
-STEEP = 0.9  # steps that shrink by less on that way lead to no limit
+STEEP = 0.9  # steps on that path that shrink by less have no limit
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Coefficients:
 
     @property
     def columns(self) -> Tensor:
-        """All but the positive's, side by side: (N, 2N + M), of the other view, the anchors' own, and extra rows."""
+        """All coefficients but the positive's, side by side: (N, 2N + M), of other view, own view and extra rows."""
         return torch.cat([self.cross, self.same, self.extra], dim=1)
 
     @property
@@ -64,16 +64,16 @@ class Coefficients:
 
     @property
     def pull(self) -> Tensor:
-        """(N,) of all positives together."""
+        """(N,) sum over all positives."""
         return self.positive + self.relative.sum(dim=1)
 
     @property
     def size(self) -> Tensor:
-        """(N,) of all coefficients of an anchor together, whatever their signs."""
+        """(N,) sum of the absolute values of an anchor's coefficients."""
         return self.columns.abs().sum(dim=1) + self.positive.abs()
 
     def of_anchors(self, counts: Tensor) -> Coefficients:
-        """The same, 0 for anchors that do not count (N,)."""
+        """The same, with 0 for anchors that do not count (N,)."""
         lines = counts.unsqueeze(1)
         return replace(
             self,
@@ -103,10 +103,10 @@ def of_objective(
 ) -> Coefficients:
     """Coefficients of one of our pairwise objectives.
 
-    scope "anchor": of L_i in its own similarities (the batch loss is taken as Σ_i L_i); "batch": of the objective as
-    it is reduced, h_i being also a negative of others, and an anchor's positive if both views take turns.
-    ``away``: the same with this value for the similarities of all positives, and negatives as they are. ``roles``:
-    only what h_i gets as an anchor, or as a key of others.
+    scope "anchor": gradient of L_i in its own similarities (the batch loss is taken as Σ_i L_i); "batch": gradient of
+    the objective as it is reduced, where h_i is also a negative of others, and a positive of h'_i if the objective has
+    both directions. ``away``: replaces the similarities of all positives by this value and leaves negatives unchanged.
+    ``roles``: restricts the gradient to that of h_i as an anchor, or as a key of others.
     """
     if objective.labelled and labels is None:
         labels = torch.full((len(h),), -1, device=h.device)
@@ -177,7 +177,7 @@ def _place(
     one_sided: bool,
     roles: tuple[str, ...],
 ) -> None:
-    """Adds a matrix's gradients to the coefficients of the first view's rows, as anchors and, in a batch, as keys."""
+    """Adds a matrix's gradients to the coefficients of the first view's rows, as anchors and, in "batch", as keys."""
     size = direction.batch.size
     cut = {"cross": ["cross"], "same": ["same"], "other": ["other"], "both": ["cross", "same"]}[read]
     parts = list(grad.split([size] * len(cut) + [grad.shape[1] - size * len(cut)], dim=1))
@@ -192,7 +192,7 @@ def _place(
             result.cross.add_(part.T)
         if direction.anchor == 0 or scope == "anchor" or one_sided or not own:
             continue
-        if kind == "extra" and anchors:  # the other view's turn, which compares this view's rows with each other
+        if kind == "extra" and anchors:  # the other direction, which compares this view's rows with each other
             result.extra.add_(part)
         if kind == "other":
             result.same.add_(part if anchors else 0).add_(part.T if keys else 0)
@@ -201,11 +201,11 @@ def _place(
 def without_positives(
     objective: PairwiseObjective, h: Tensor, other: Tensor, labels: Tensor | None, extra: Tensor | None, scope: str
 ) -> tuple[Tensor, str]:
-    """Sums (N,) of the negatives' coefficients without dissipation, and where positives went for it, in words.
+    """Sums (N,) of the negatives' coefficients without dissipation, and where the positives were moved, in words.
 
-    That is the limit for a positive similarity towards -∞ where it is finite, and elsewhere (a squared hinge, whose
-    push grows without end) the value at the antipode. Of a batch only the anchor's own positive goes away: what the
-    anchor gets as a key of others stays as it is.
+    The sum is the limit for a positive similarity towards -∞ where that is finite, and elsewhere (a squared hinge,
+    whose push grows without bound) the value at the antipode. In scope "batch" only the anchor's own positive moves
+    away: the anchor's gradient as a key of others does not change.
     """
 
     def sums(away: float | None, *roles: str) -> Tensor:
@@ -224,7 +224,7 @@ def without_positives(
 def anchor_scale(
     objective: PairwiseObjective, h: Tensor, other: Tensor, labels: Tensor | None, extra: Tensor | None
 ) -> float:
-    """How many times an anchor's own coefficients in the scope "anchor" are those of the batch loss."""
+    """Factor between an anchor's own coefficients in the scope "anchor" and those of the batch loss."""
     alone, shared = (
         of_objective(objective, h, other, labels, extra, scope, roles=("anchor",)).columns.abs().sum().item()
         for scope in ("anchor", "batch")
@@ -233,8 +233,8 @@ def anchor_scale(
 
 
 def of_callable(loss: Loss, views: Views, same_label: Tensor | None = None) -> Coefficients:
-    """Coefficients of any loss, of its sum if it is a vector, in the scope of the batch. A zero row, which would not be
-    one any more, gets no private coordinate: nothing can be told of it."""
+    """Coefficients of any loss, of its sum if it is a vector, in the scope of the batch. A zero row gets no private
+    coordinate, which would make it nonzero: its coefficients cannot be measured."""
     sizes = [len(rows) for rows in views]
     private = EPSILON * torch.diag(torch.cat(views).any(dim=1)).to(views[0])
     x, *others = (torch.cat(pair, dim=1) for pair in zip(views, private.split(sizes), strict=True))
@@ -261,8 +261,8 @@ def undissipated(loss: Loss, views: Views, coefficients: Coefficients, anchors: 
     """Sum of an anchor's negative coefficients without dissipation, for the given anchors.
 
     Where the sum does not depend on the positive similarity nothing dissipates (Barlow Twins, whose weights are those
-    of the other view's pairs). Elsewhere the positives go to the antipode, anchor by anchor; since unit vectors end
-    there, the limit at -∞, if there is one, is extrapolated from the last steps of the way.
+    of the other view's pairs). Elsewhere the positives move to the antipode, anchor by anchor. Unit vectors cannot go
+    farther, so the limit at -∞, if it exists, is extrapolated from the last steps of the path.
     """
     sums = coefficients.negative[anchors].sum(dim=1)
     reads = _reads_positive(loss, views, coefficients.same_label)
@@ -286,8 +286,8 @@ def undissipated(loss: Loss, views: Views, coefficients: Coefficients, anchors: 
 
 
 def _limit(last: Tensor, before: Tensor, first: Tensor) -> Tensor:
-    """Where the values at equal steps lead: Aitken's limit of their inverses, exact for a gate 1/(1 + e^{s/τ}/Z);
-    the last one if they do not settle (a squared hinge, an angle)."""
+    """Limit of the values at equal steps: Aitken's limit of their inverses, exact for a gate 1/(1 + e^{s/τ}/Z);
+    the last value if they do not converge (a squared hinge, an angle)."""
     late, early = last - before, before - first
     if not (last.sign() == before.sign() == first.sign() != 0) or early.abs() <= 1e-9 * last.abs():
         return last
@@ -298,8 +298,8 @@ def _limit(last: Tensor, before: Tensor, first: Tensor) -> Tensor:
 
 
 def _as_long(loss: Loss, views: Views) -> Views:
-    """Rows with coordinates of 0 that make them, with two more, as long as ``of_callable`` has them; as they are if the
-    loss does not mind their number, as one that is divided by it does."""
+    """Rows padded with zero coordinates to two fewer than ``of_callable`` has; unchanged if the loss does not depend on
+    the number of coordinates. A loss that is divided by this number does."""
     longer = tuple(pad(rows, (0, sum(map(len, views)) - 2)) for rows in views)
     with torch.no_grad():
         same = torch.allclose(loss(*views), loss(*longer), rtol=1e-10, atol=0)

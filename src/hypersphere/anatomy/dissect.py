@@ -48,17 +48,17 @@ def dissect(
     Our pairwise objectives are taken apart from their similarities, in the scope "anchor" (the gradient of L_i in h_i,
     as Li et al. write it) or "batch" (the full gradient of the batch loss in h_i). Any other callable is taken apart
     through autograd, in the scope of the batch (of their sum, if it returns several numbers); its dissipation is
-    measured on the first ``most_anchors`` anchors by moving each one's positive to the antipode. CLOA is taken apart as
-    its base is. What no combination of positives and negatives expresses, such as CLOA's pull, is reported as a
-    residual. Rows are normalised first, everything is done in float64.
+    measured on the first ``most_anchors`` anchors by moving each one's positive to the antipode. CLOA is taken apart
+    like its base. A gradient that no combination of positives and negatives expresses, such as CLOA's pull, is reported
+    as a residual. Rows are normalised first, and everything is computed in float64.
 
     Dissipation compares an anchor's push with that of the same negatives without its positive: with the positive
     similarity at -∞ where the push has a finite limit there, else (a squared hinge, an angle) at -1, the antipode. The
-    limit of a plain function, whose vectors end at the antipode, is extrapolated from the way there.
+    vectors of a plain function end at the antipode, so its limit is extrapolated from the path there.
 
-    ``labels`` and ``negatives`` reach our objectives only, and where labels make rows of other instances positives
-    (supcon) all of them pull: dissipation is measured without any of them, and the ratio counts their pulls together.
-    ``name`` is how the result calls the loss.
+    ``labels`` and ``negatives`` reach our objectives only. Where labels make rows of other instances positives
+    (supcon), all of them pull: dissipation is measured without any of them, and the ratio counts their pulls together.
+    ``name`` is the name of the loss in the result.
 
     >>> from hypersphere import create_objective
     >>> x = torch.eye(4)
@@ -90,7 +90,7 @@ def dissect(
         method = "coefficients from the objective's own similarities", far
     else:
         scope = "batch"
-        with torch.enable_grad():  # an error in what is given is its own
+        with torch.enable_grad():  # an error raised here is the callable's own
             value = call(h.clone().requires_grad_(), *views[1:])
         if not value.requires_grad:
             raise ValueError("the loss does not depend on its first view, so there are no anchors to dissect")
@@ -144,8 +144,7 @@ def _labelled(loss: Any) -> bool:
 
 
 def _without_anchors(loss: Any) -> Any:
-    """The loss without what CLOA adds to it, which is tied to directions of its own: that belongs to what is left
-    over."""
+    """The loss without CLOA's term. That term is tied to directions of its own, so it belongs to the residual."""
     if isinstance(loss, CLOA):
         return _without_anchors(loss.base)
     base = getattr(loss, "base", None)
@@ -167,7 +166,7 @@ def _by_autograd(call: Loss, views: Views, same_label: Tensor | None) -> Coeffic
 
 
 def _at_the_antipode(call: Loss, views: Views, coefficients: Coefficients, most: int) -> tuple[Tensor, str]:
-    """Sums (N,) of the negatives' coefficients without dissipation, NaN beyond so many anchors; and how, in words."""
+    """Sums (N,) of the negatives' coefficients without dissipation, NaN beyond ``most`` anchors; and how, in words."""
     size = len(views[0])
     some = list(range(min(size, most)))
     whole = views[0].new_full((size,), math.nan)
@@ -190,7 +189,7 @@ def _left_over(call: Loss, coefficients: Coefficients, views: Views, shared: boo
 
 
 def _share(rest: Tensor, coefficients: Coefficients, views: Views) -> Tensor:
-    """(N,) of what is left over of the tangential gradient in the lengths of the whole and of what is explained."""
+    """(N,) share of the unexplained tangential gradient, relative to the lengths of the whole and explained parts."""
     explained = tangent(_explained(coefficients, views), views[0])
     sizes = [torch.linalg.vector_norm(part, dim=1) for part in (explained + rest, explained)]
     share: Tensor = torch.linalg.vector_norm(rest, dim=1) / (sizes[0] + sizes[1]).clamp_min(1e-12 * sizes[0].max())
@@ -203,12 +202,12 @@ def _columns(views: Views) -> Tensor:
 
 
 def _explained(coefficients: Coefficients, views: Views) -> Tensor:
-    """The gradient in the anchors that the coefficients make: (N, D)."""
+    """The gradient in the anchors that follows from the coefficients: (N, D)."""
     return coefficients.positive.unsqueeze(1) * views[1] + coefficients.columns @ _columns(views)
 
 
 def _rotation_invariant(call: Loss, views: Views) -> bool:
-    """Whether a rotation of everything leaves the value alone, as far as its precision goes."""
+    """Whether a rotation of all rows leaves the value unchanged, up to its precision."""
     with torch.no_grad():
         value, turned = call(*views).sum(), call(*map(rotated, views)).sum()
     allowed = 1e-8 if value.dtype == torch.float64 else 1e-4
@@ -225,7 +224,7 @@ def rotated(rows: Tensor) -> Tensor:
 
 
 def _callable(loss: Any, labels: Tensor | None) -> Loss:
-    """As a function of both views and, perhaps, extra negatives."""
+    """The loss as a function of both views and, optionally, extra negatives."""
     if isinstance(loss, Objective):
         return lambda a, b, extra=None: loss(a, b, labels, negatives=extra)
     return lambda a, b: loss(a, b)

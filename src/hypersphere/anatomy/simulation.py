@@ -1,4 +1,4 @@
-"""Angles drawn as Li et al. 2024 draw them, and what an objective makes of them, over a grid of their means."""
+"""Angles drawn as Li et al. 2024 draw them, and an objective's components on them, over a grid of their means."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mean_dissipation(components: Components) -> Tensor:
 
 
 def hardest_share(components: Components) -> Tensor:
-    """Share of the largest weight, signs aside: those of Barlow Twins and VICReg may be negative."""
+    """Share of the largest absolute weight: weights of Barlow Twins and VICReg may be negative."""
     sizes = components.weight.abs()
     return sizes.amax(dim=-1) / sizes.sum(dim=-1)
 
@@ -59,10 +59,10 @@ def simulate(
 ) -> Tensor:
     """Mean over batches of a measure of the objective's components, (points, points): rows μ_pos, columns μ_neg.
 
-    For every objective with a closed form. One that couples the anchors of a batch takes its sums over all pairs from
-    the draws at the same point of the grid; one that looks at both views' negatives sees them under the same angles.
-    Drawn and evaluated piece by piece in float32; the same seed gives the same numbers. ``progress`` is called with
-    the number of grid rows done and to do.
+    Works for every objective with a closed form. An objective that couples the anchors of a batch takes its sums over
+    all pairs from the draws at the same point of the grid. An objective with negatives of both views gets the same
+    angles for both. Angles are drawn and evaluated piece by piece in float32; the same seed gives the same numbers.
+    ``progress`` is called with the number of grid rows done and to do.
 
     >>> small = AngleGrid(points=3, batches=50, negatives=7)
     >>> simulate("dcl", small).tolist()[0]
@@ -86,7 +86,7 @@ def simulate_rows(name: str, grid: AngleGrid, measure: Measure, **params: Any) -
 def simulate_together(
     forms: Sequence[tuple[str, Mapping[str, Any]]], grid: AngleGrid, measures: Sequence[Measure]
 ) -> Iterator[Tensor]:
-    """The same for several objectives and measures on the same angles, which are drawn once: (forms, measures, points)
+    """The same for several objectives and measures. They share angles that are drawn once: (forms, measures, points)
     for each μ_pos."""
     called = [(closed_form(name), params) for name, params in forms]
     generator = torch.Generator().manual_seed(grid.seed)

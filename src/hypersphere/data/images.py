@@ -1,4 +1,4 @@
-"""Image sets: one form for all of them, whatever file they come from.
+"""Image sets: one form for images from any kind of file.
 
 train, test = load_images("digits", "train"), load_images("digits", "test")
 load_images("/usr/share/datasets/fashion-mnist")      # idx files
@@ -19,7 +19,7 @@ from hypersphere.documents import locate
 
 SPLITS = ("train", "test")
 _CIFAR = "download it from https://www.cs.toronto.edu/~kriz/cifar.html (binary version) and give data.source=PATH"
-WHERE = {  # to get what the shipped recipes train on
+WHERE = {  # sources of the data sets of the shipped recipes
     "fashion-mnist": "Debian's package dataset-fashion-mnist has it in /usr/share/datasets/fashion-mnist, "
     "https://github.com/zalandoresearch/fashion-mnist its four files (train-images-idx3-ubyte.gz and the like); "
     "give data.source=FOLDER",
@@ -30,7 +30,7 @@ WHERE = {  # to get what the shipped recipes train on
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Images (N, C, H, W) of bytes, their labels (N,), and what the labels mean; without classes all labels are -1."""
+    """Images (N, C, H, W) of bytes, their labels (N,), and the class names; without classes all labels are -1."""
 
     images: Tensor
     labels: Tensor
@@ -77,15 +77,15 @@ class ImageSet:
 def load_images(source: str, split: str = "train", size: int | None = None) -> ImageSet:
     """The images of ``source``: "digits", a path (see ``hypersphere.data.image_files``), or "hf:owner/name".
 
-    A source without parts of its own (digits, one folder for each class, a dataset with one split) is cut in
-    four fifths and one fifth, class by class, always the same way; without labels, all of it is for training, for there
-    is nothing to test. ``size`` brings the images of a folder or a
-    dataset to one size: shorter side to ``size``, then the middle.
+    A source without parts of its own (digits, one folder for each class, a dataset with one split) is split into four
+    fifths and one fifth, class by class, always the same way. Without labels all of it is for training, since there is
+    nothing to test. ``size`` brings the images of a folder or a dataset to one size: shorter side to ``size``, then a
+    centre crop.
 
     >>> load_images("digits", "test")
     ImageSet(digits: 359 images 1×8×8, 10 classes)
     """
-    from hypersphere.data import image_files, pictures  # which make image sets of their own
+    from hypersphere.data import image_files, pictures  # imported here: both import ImageSet
 
     if split not in SPLITS:
         raise ValueError(f"split must be 'train' or 'test', not {split!r}")
@@ -111,7 +111,7 @@ def _digits() -> ImageSet:
 
 
 def _part(whole: ImageSet, split: str) -> ImageSet:
-    """Four fifths of every class for training, the rest for the test; the same for everybody. Without labels all."""
+    """Four fifths of every class for training, the rest for the test, always the same; all rows without labels."""
     if not whole.labelled:
         if split == "test":
             raise ValueError(f"{whole.name} has no labels and no test part of its own")
@@ -121,9 +121,9 @@ def _part(whole: ImageSet, split: str) -> ImageSet:
 
 
 def label_fraction(labels: Tensor, fraction: float, seed: int) -> Tensor:
-    """The labels, with -1 where they are to be unknown: ``fraction`` of every class is kept, drawn by ``seed``.
+    """The labels, with -1 for hidden ones: ``fraction`` of every class is kept, drawn by ``seed``.
 
-    Of a class with n rows round(fraction · n) are kept, and at least one unless the fraction is 0.
+    A class with n rows keeps round(fraction · n) labels, and at least one unless the fraction is 0.
 
     >>> label_fraction(torch.tensor([0, 0, 1, 1]), 0.5, seed=0).sort().values
     tensor([-1, -1,  0,  1])

@@ -1,4 +1,4 @@
-"""Is this file the set it is named after, all of it, in English? Copies that are cut or translated circulate."""
+"""Checks that a file is the complete, English set of its name. Truncated and translated copies circulate."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from hypersphere.names import nearest
 
 _WORD = re.compile(r"[^\W\d_]+")
-# Words that carry grammar, not meaning: about a fifth of running English and a tenth of its headlines. Left out are
-# those frequent in other languages too ("a", "in", "on", "at", "as", "i", "was").
+# Words that carry grammar, not meaning: about a fifth of running English and a tenth of its headlines. Words that are
+# frequent in other languages too are left out ("a", "in", "on", "at", "as", "i", "was").
 FUNCTION_WORDS = frozenset(
     _WORD.findall(
         "the and of to is are with for that this from by after over into it its he she his her they their who which "
         "what how have been were will would not but about says said you there when than"
     )
 )
-# The same of Dutch, German, Scandinavian, Romance and Slavic languages, where "is", "of", "for", "over" occur as well.
-# None is an English word, or an abbreviation in its headlines.
+# The same for Dutch, German, Scandinavian, Romance and Slavic languages, where "is", "of", "for", "over" occur as well.
+# None is an English word, or an abbreviation in English headlines.
 FOREIGN_WORDS = frozenset(
     _WORD.findall(
         "de het een van niet zijn voor der das und ist nicht ein eine den zu mit auf le la les des et une du que est "
@@ -26,13 +26,13 @@ FOREIGN_WORDS = frozenset(
         "na się nie że je și în"
     )
 )
-LEAST_ENGLISH = 0.05  # the least of SentEval's files has 0.085 (the second sentences of headlines)
+LEAST_ENGLISH = 0.05  # the lowest share in SentEval's files is 0.085 (the second sentences of headlines)
 
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a text file without their ends: UTF-8 (a byte order mark is dropped), else latin-1.
 
-    Lines end where the file says so; the separators that ``str.splitlines`` knows besides would tear rows apart.
+    Only the file's line ends separate lines; the other separators of ``str.splitlines`` would split rows.
     """
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
@@ -46,7 +46,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def check_count(path: Path, count: int, known: int, unit: str = "rows") -> None:
-    """Refuses a file that has not the number of rows the set is known to have."""
+    """Refuses a file whose number of rows is not that of the set."""
     if count != known:
         how = "truncated or half downloaded" if count < known else "not the original"
         raise ValueError(f"{path} has {count} {unit} where the set has {known}: the copy is {how}.")
@@ -60,7 +60,7 @@ def check_range(path: Path, scores: Iterable[float], low: float, high: float) ->
 
 
 def function_words(sentences: Iterable[str]) -> tuple[float, float]:
-    """Share of the words that are English function words, and of those of other languages; 0 if there is no word."""
+    """Shares of the words that are function words of English, and of other languages; 0 if there is no word."""
     words = [word for sentence in sentences for word in _WORD.findall(sentence.lower())]
     counted = (sum(word in known for word in words) for known in (FUNCTION_WORDS, FOREIGN_WORDS))
     english, foreign = (count / max(1, len(words)) for count in counted)
@@ -68,9 +68,9 @@ def function_words(sentences: Iterable[str]) -> tuple[float, float]:
 
 
 def check_english(path: Path, sentences: Iterable[str], of: str = "its words") -> None:
-    """Refuses a translated copy: it has the right row counts, but not the words that hold English together.
+    """Refuses a translated copy: it has the right row counts, but not the function words of English.
 
-    of: whose words they are.
+    of: the source of the words.
     """
     english, foreign = function_words(sentences)
     if english < max(LEAST_ENGLISH, foreign):
@@ -82,13 +82,13 @@ def check_english(path: Path, sentences: Iterable[str], of: str = "its words") -
 
 
 def check_english_pairs(path: Path, first: Iterable[str], second: Iterable[str]) -> None:
-    """Refuses a file of pairs that is translated on both sides or on one."""
+    """Refuses a file of pairs if one or both sides are translated."""
     check_english(path, first, "the words of its first sentences")
     check_english(path, second, "the words of its second sentences")
 
 
 def known_name(name: str, allowed: Iterable[str], what: str) -> None:
-    """Refuses a name that is not among ``allowed``, with the nearest that is."""
+    """Refuses a name that is not among ``allowed``, and suggests the nearest that is."""
     names = list(allowed)
     if name not in names:
         near = nearest(name, names, alike=0.3)

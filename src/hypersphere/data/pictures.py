@@ -1,5 +1,5 @@
-"""Pictures: folders with one for each class or without labels, and datasets of the Hugging Face hub or saved by its
-library."""
+"""Pictures from folders (one for each class, or without labels), and from datasets of the Hugging Face hub or saved by
+its library."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from hypersphere.messages import quoted, reason
 GREY = ("1", "L")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 
-Found = tuple[ImageSet, bool]  # and whether the source itself tells training from test
-Picture = tuple[str, Callable[[], bytes]]  # a name for messages, and how to get the content of the file
+Found = tuple[ImageSet, bool]  # and whether the source itself separates training and test
+Picture = tuple[str, Callable[[], bytes]]  # a name for messages, and a function that reads the file
 
 
 def read_folder(path: Path, split: str, size: int | None) -> Found:
-    """A folder for each class, or pictures side by side, which have no labels; if there are train/ and test/ (or
-    val/), within those."""
+    """A folder for each class, or pictures side by side, which have no labels; inside train/ and test/ (or val/) if
+    these exist."""
     train, test = path / "train", path / ("test" if (path / "test").is_dir() else "val")
     cut = train.is_dir()
     if cut and not test.is_dir():
         raise FileNotFoundError(f"{path} has train but neither test nor val beside it")
-    # the training part names the classes: one that the test lacks keeps its number
+    # the training part names the classes: a class that the test lacks keeps its number
     classes = _classes(train if cut else path)
     strange = sorted(set(_classes(test)) - set(classes)) if cut else []
     if strange:
@@ -50,7 +50,7 @@ def read_folder(path: Path, split: str, size: int | None) -> Found:
 
 
 def _classes(root: Path) -> list[str]:
-    """The sub-folders that hold pictures, in order; none where pictures stand side by side."""
+    """The sub-folders that hold pictures, in order; none where the pictures lie side by side."""
     folders = sorted(each for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
     beside = [each for each in root.iterdir() if _is_picture(each)]
     if not beside:
@@ -72,7 +72,7 @@ def _labelled(root: Path, classes: list[str]) -> list[tuple[int, Path]]:
 
 
 def _is_picture(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")  # ._x.png: what a Mac adds
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")  # ._x.png: added by macOS
 
 
 def read_hub(name: str, split: str, size: int | None = None) -> Found:
@@ -81,7 +81,7 @@ def read_hub(name: str, split: str, size: int | None = None) -> Found:
     name, _, configuration = name.partition(":")
     try:
         dataset = datasets.load_dataset(name, configuration or None)
-    except Exception as error:  # of many kinds: no such name, no network, a script where files are wanted
+    except Exception as error:  # of many kinds: no such name, no network, a script instead of files
         raise ValueError(f"the dataset {name!r} could not be loaded: {reason(error)}") from error
     return _from_dataset(dataset, split, size, name)
 
@@ -91,7 +91,7 @@ def read_saved(path: Path, split: str, size: int | None) -> Found:
     datasets = need("datasets", "train", "a saved dataset")
     try:
         dataset = datasets.load_from_disk(str(path))
-    except Exception as error:  # of many kinds: files that lack, or settings of the wrong type
+    except Exception as error:  # of many kinds: missing files, or settings of the wrong type
         raise ValueError(f"the dataset {path} could not be loaded: {reason(error)}") from error
     return _from_dataset(dataset if isinstance(dataset, dict) else {"train": dataset}, split, size, path.resolve().name)
 
@@ -131,7 +131,7 @@ def _column(rows: Any, column: str, datasets: Any) -> list[Picture]:
 
 
 def pixels(picture: Picture, color: bool, size: int | None = None) -> Tensor:
-    """(C, H, W) of bytes; turned as the camera says, and the middle square if a size is asked for."""
+    """(C, H, W) of bytes; rotated by the EXIF orientation, and cropped to the centre square if a size is given."""
     operations = need("PIL.ImageOps", "image", "a picture")
 
     def read(opened: Any) -> Tensor:

@@ -20,8 +20,8 @@ from hypersphere.documents import locate
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 
 # Scored pairs of every part, as in the tasks' reports (Agirre et al. 2012-2016) and counted in SentEval's files. Left
-# out on purpose: STS12's ALL (its five parts once more) and STS13's SMT (gold without input, which its licence holds
-# back). In 2015 and 2016 more pairs were given out than scored: those with an empty gold line are dropped.
+# out on purpose: STS12's ALL (its five parts once more) and STS13's SMT (gold without input: its licence forbids
+# sharing the input). In 2015 and 2016 not all published pairs were scored: pairs with an empty gold line are dropped.
 PARTS: dict[str, dict[str, int]] = {
     "STS12": {"MSRpar": 750, "MSRvid": 750, "SMTeuroparl": 459, "surprise.OnWN": 750, "surprise.SMTnews": 399},
     "STS13": {"FNWN": 189, "headlines": 750, "OnWN": 561},
@@ -45,7 +45,7 @@ SICK_FILES = {  # Marelli et al. 2014: 4500, 500 and 4927 pairs under a line of 
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """Pairs of sentences and how similar people found them."""
+    """Pairs of sentences and human scores of their similarity."""
 
     name: str
     first: list[str]
@@ -110,11 +110,11 @@ def load_sick(folder: str | Path, split: str = "test") -> ScoredPairs:
 
 
 def _find(folder: Path, task: str, name: str, file: str) -> Path:
-    """Where ``task`` lies, from SentEval's data folder, from a folder in it, or from the task's own folder."""
+    """The path of ``task``, given SentEval's data folder, a folder in it, or the task's own folder."""
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no folder {folder}.")
     bases = [folder, folder / "STS", folder / "downstream", folder / "downstream" / "STS"]
-    if name == "SICK":  # which lies beside STS, so that load_sts can be given the STS folder
+    if name == "SICK":  # SICK lies beside STS, so load_sts also takes the STS folder
         bases.append(folder.parent)
     places = [folder, *(base / name for base in bases)]
     for place in places:
@@ -150,7 +150,7 @@ def _pairs(
 
 
 def _columns(path: Path, name: str, rows: list[list[str]], columns: tuple[int, int, int]) -> ScoredPairs:
-    """Two columns of sentences, their spaces evened out as SentEval's splitting and joining does, and one of scores."""
+    """Two columns of sentences, with spaces normalised as by SentEval's splitting and joining, and one of scores."""
     first, second, scores = [], [], []
     for number, row in enumerate(rows, start=1):
         if len(row) <= max(columns):
@@ -167,7 +167,7 @@ def _columns(path: Path, name: str, rows: list[list[str]], columns: tuple[int, i
 
 
 def _table(path: Path) -> ScoredPairs:
-    """A table of one's own: columns by their names in the first line, or a file of SentEval's benchmark."""
+    """A user's table: columns named in the first line, or a file of SentEval's benchmark."""
     lines = read_lines(path)
     names = ("sentence1", "sentence2", "score")
     delimiter = "\t" if "\t" in (lines or [""])[0] else ","
@@ -187,8 +187,8 @@ def _table(path: Path) -> ScoredPairs:
 
 
 def _rows(path: Path, lines: list[str], delimiter: str) -> Iterator[list[str]]:
-    """Cells of a table. In a file of tabs whose lines have all their columns as they are, such as GLUE's, quotation
-    marks belong to the text, unless they can only be a writer's: around column names too, or in "a ""b"" c"."""
+    """Cells of a table. If a split at tabs gives every line all its columns, as in GLUE's files, quotation marks belong
+    to the text. They are CSV quoting only where nothing else explains them: around column names, or in "a ""b"" c"."""
     if delimiter == "\t" and '"' not in lines[0] and len({line.count("\t") for line in lines if line}) == 1:
         for line in filter(None, lines):
             yield [_unquoted(cell) for cell in line.split("\t")]

@@ -1,4 +1,4 @@
-"""Worlds small enough to look at."""
+"""Synthetic data small enough to look at."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypersphere.messages import quoted
 
 
 def three_lines(points: int = 100, noise: float = 0.05, seed: int = 0, draw: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """CLOA's world: three noisy lines through the origin of R³, and the negative of each point as its positive.
+    """CLOA's data: three noisy lines through the origin of R³; the positive of a point is its negation.
 
     A point of class k is x = t·u_k + noise·ε with t uniform in [-1, 1] and a random direction u_k; its positive is
     -x + noise·ε'. Returns x (3·points, 3), the positives (3·points, 3) and the classes (3·points,). ``seed`` decides

@@ -18,7 +18,7 @@ from hypersphere.limits import bounded_lines, need_memory
 from hypersphere.messages import first_line, quoted
 
 VIEWS = {"dropout": 1, "pairs": 2, "triples": 3}  # how many texts an instance has
-TEXT_BYTES = 60  # what a text takes beside its characters
+TEXT_BYTES = 60  # bytes of a text beside its characters
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
 
 
@@ -149,7 +149,7 @@ def _dataset(identifier: str, wanted: int, columns: list[str] | None) -> Iterato
     name, _, split = identifier.partition("#")
     try:
         table = datasets.load_from_disk(name) if Path(name).is_dir() else datasets.load_dataset(name)
-    except Exception as error:  # whatever the hub, the disk or a parser has to say
+    except Exception as error:  # any error of the hub, the disk or a parser
         raise ValueError(f"the dataset {name} could not be loaded: {first_line(error)}") from None
     if isinstance(table, datasets.DatasetDict):
         chosen = split or "train"

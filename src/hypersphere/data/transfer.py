@@ -1,7 +1,7 @@
-"""The seven sets on which SentEval (Conneau & Kiela 2018) tries a classifier over frozen sentence embeddings.
+"""The seven sets on which SentEval (Conneau & Kiela 2018) evaluates a classifier over frozen sentence embeddings.
 
-Each file is checked for row count, labels and language. Sentences stand in the order SentEval feeds them to its folds
-(by number of words, then by label, else as in the file), since a fold is decided by a sentence's place.
+Each file is checked for row count, labels and language. Sentences are in the order in which SentEval feeds them to its
+folds (by number of words, then by label, else as in the file), since a sentence's index decides its fold.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LabelledTexts:
 
 @dataclass(frozen=True)
 class TransferSet:
-    """One task: without a test split it is cross-validated, without a dev split the regularisation is."""
+    """One task. Without a test split the task is cross-validated; without a dev split the regularisation is."""
 
     name: str
     classes: int

@@ -40,7 +40,7 @@ from hypersphere.geometry import unit
 T = 2.0  # of uniformity, as in every published table
 NEIGHBOURS = 10  # k of the k-occurrence, as in Radovanović et al. 2010
 MOST = 0.75  # share of the variance that the leading directions are counted for
-DEAD = 1e-5  # a dimension whose spread is this small beside the size of the entries does not vary
+DEAD = 1e-5  # a dimension whose spread is this small relative to the size of the entries does not vary
 WASSERSTEIN_ROWS = 2048  # two million cosines to sort; more rows hardly move the distance
 Progress = Callable[[int, int], None]
 
@@ -59,10 +59,10 @@ def diagnose(
     """Health of embeddings (N, D), alone or with a second view whose row i is the positive of row i.
 
     Tensors, numpy arrays or mapped files; rows come raw and are normalised here. All rows are read once, a block at a
-    time: memory grows with D², time with N. What needs pairs is taken from all pairs of ``sample`` rows drawn with
-    ``seed``, exactly when there are no more rows than that; the Wasserstein distance from at most 2,048 of these, drawn
-    in the same way. ``labels`` (N,): classes, -1 for none. ``texts``: what row i is the embedding of; hubs and copies
-    are then named by it.
+    time: memory grows with D², time with N. Measures on pairs use all pairs of ``sample`` rows drawn with ``seed``, and
+    are exact when there are no more rows than that. The Wasserstein distance uses at most 2,048 of these, drawn in the
+    same way. ``labels`` (N,): classes, -1 for none. ``texts``: entry i is the text that row i embeds; the texts then
+    name hubs and copies.
     ``progress(done, total)`` is called after every block of rows.
 
     >>> from hypersphere.geometry import uniform_points
@@ -105,7 +105,7 @@ def diagnose(
 
 
 class _Positives:
-    """Sums over the positive pairs and, where D² is smaller than N², what all cross pairs add up to."""
+    """Sums over the positive pairs and, where D² is smaller than N², over all cross pairs."""
 
     def __init__(self) -> None:
         self.distance = self.cosine = self.square = 0.0
@@ -207,7 +207,7 @@ def _pairs(moments: list[Moments], positives: _Positives, small: list[Tensor]) -
 
 
 def _labels(labels: Any, count: int) -> Tensor:
-    """(N,) numbers of classes from whatever names them; -1 stays -1."""
+    """(N,) class indices from class names of any type; -1 stays -1."""
     plain = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if plain.shape != (count,):
         raise ValueError(f"labels must be one for each of the {count} rows, not of shape {plain.shape}")

@@ -19,7 +19,7 @@ NORMALISED = "Rows were scaled to length one first; all numbers but the lengths 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Of the rows as they came."""
+    """Lengths of the raw rows."""
 
     mean: float
     std: float
@@ -29,7 +29,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class View:
-    """One set of embeddings by itself; what a number means stands in ``MEANINGS``."""
+    """One set of embeddings by itself; ``MEANINGS`` explains each number."""
 
     name: str
     lengths: Lengths
@@ -81,7 +81,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Sampling:
-    """What was read completely and what was drawn."""
+    """How many rows were read in full and how many were drawn."""
 
     rows: int
     sample: int
@@ -108,7 +108,7 @@ class Sampling:
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong or worth knowing, what shows it, and what to do."""
+    """One problem or remark, with its evidence and a remedy."""
 
     name: str
     grave: bool  # the embeddings should not be used as they are; otherwise a warning
@@ -139,7 +139,7 @@ class Diagnosis:
 
     @property
     def uniformity(self) -> float:
-        """Mean over the views, as published tables have it."""
+        """Mean over the views, as in published tables."""
         return sum(view.uniformity for view in self.views) / len(self.views)
 
     @property
@@ -153,12 +153,12 @@ class Diagnosis:
 
     @property
     def answer(self) -> str:
-        """Yes or no to "has it collapsed?", and why."""
+        """Yes or no to "has it collapsed?", with the reason."""
         return f"{'Yes' if self.collapsed else 'No'}: {self.reason}"
 
     @property
     def reason(self) -> str:
-        """What is collapsed, or the numbers that speak against it."""
+        """The words of the collapse finding, or the numbers that speak against a collapse."""
         for finding in self.findings:
             if finding.collapse:
                 return finding.words
@@ -171,13 +171,13 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """The findings' names, the gravest first, or that there is none."""
+        """The names of the findings, the gravest first, or a statement that there are none."""
         if self.healthy:
             return "healthy"
         return "; ".join(finding.name for finding in self.findings)
 
     def table(self) -> list[tuple[str, list[float], str]]:
-        """Name, one value for each view (or one for both), and what it means."""
+        """Name, one value for each view (or one for both), and meaning."""
         lines: list[tuple[str, list[float], str]] = []
         if self.pairs is not None:
             lines += [(word, [float(getattr(self.pairs, key))], said) for key, (word, said) in PAIR_MEANINGS.items()]
@@ -195,8 +195,8 @@ class Diagnosis:
         return lines
 
     def rows_to_look_at(self) -> list[tuple[str, str, str]]:
-        """What kind of rows, which and why, and their texts; hubs only if they are a finding. After a collapse all
-        rows are near copies of each other, so that only exact copies are listed."""
+        """Kind of the notable rows, their indices, the reason and their texts; hubs only if they are a finding. After a
+        collapse all rows are near copies of each other, so only exact copies are listed."""
         hubs = any(finding.name == "hubs" for finding in self.findings)
         notable = []
         for view in self.views:
@@ -266,7 +266,7 @@ CLASS_MEANINGS = {
 
 
 def shown(value: float) -> str:
-    """A whole number as it is, any other with four digits that count.
+    """A whole number unchanged, any other number with four significant digits.
 
     >>> shown(12.0), shown(0.00012345), shown(-3.93251)
     ('12', '0.0001234', '-3.9325')

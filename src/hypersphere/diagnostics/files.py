@@ -24,26 +24,26 @@ import numpy as np
 from hypersphere.names import nearest
 
 SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
-RUN_FILE = "embeddings.safetensors"  # what a run leaves in its folder: z1, and z2 where there are two views
+RUN_FILE = "embeddings.safetensors"  # file in a run's folder: z1, and z2 where there are two views
 VIEW_NAMES = ("z1", "z2")
 LABEL_NAMES = ("labels", "label")
-# What reading a cut or altered file raises: its header may be no Python, or ask for a method or a size there is not.
+# Errors raised by a truncated or altered file: its header may be invalid, or name a method or a size that do not exist.
 DAMAGE = (ValueError, OSError, EOFError, KeyError, RuntimeError, MemoryError, OverflowError, SyntaxError, TokenError)
 SPILL = 2**26  # bytes of an unpacked array that are kept in memory
 
 
 class NoRoomError(ValueError):
-    """A disk without room for what a file holds; the file itself may be whole."""
+    """The disk has no room for the contents of a file; the file itself may be whole."""
 
 
 class Loaded(NamedTuple):
-    """What a file holds: arrays (N, D) or tensors."""
+    """Contents of a file: arrays (N, D) or tensors."""
 
     z1: Any
     z2: Any = None
     labels: Any = None
-    note: str = ""  # what was left out, if anything
-    texts: Sequence[str] | None = None  # what row i is the embedding of, if known
+    note: str = ""  # names the parts that were left out, if any
+    texts: Sequence[str] | None = None  # the text that row i embeds, if known
 
 
 def load_embeddings(
@@ -84,7 +84,7 @@ def load_labels(path: Path) -> Any:
 def text_lines(path: Path) -> list[str]:
     """The lines of a text in UTF-8, without the mark some editors put first and without the spaces around a line.
 
-    A line ends where the file says so; the separators that ``str.splitlines`` knows besides belong to it.
+    Only the file's line ends separate lines; the other separators of ``str.splitlines`` belong to the line.
     """
     lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n")]
     return lines if lines[-1] else lines[:-1]
@@ -112,7 +112,7 @@ def _load(path: Path, arrays: Sequence[str], labelled: bool) -> Loaded:
 
 
 def _choose(path: Path, by_name: dict[str, Any], names: Sequence[str]) -> Loaded:
-    """The views among named arrays: those asked for, else z1 and z2, else the only one."""
+    """The views among named arrays: the requested ones, else z1 and z2, else the only one."""
     labels = next((by_name[name] for name in LABEL_NAMES if name in by_name), None)
     every = [name for name in by_name if name not in LABEL_NAMES]
     if not names:
@@ -133,7 +133,7 @@ def _choose(path: Path, by_name: dict[str, Any], names: Sequence[str]) -> Loaded
 
 def _numpy(path: Path) -> Any:
     try:
-        return np.lib.format.open_memmap(path, mode="r")  # which cannot hold objects, hence nothing to unpickle
+        return np.lib.format.open_memmap(path, mode="r")  # a mapped file cannot hold objects, hence nothing to unpickle
     except DAMAGE as error:
         raise ValueError(f"{path} cannot be read as npy: {_reason(error)}") from error
 
@@ -151,7 +151,7 @@ def _archive(path: Path) -> dict[str, Any]:
 
 
 def _unpacked(packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> Any:
-    """A member of an archive, mapped from a temporary file that goes when nobody uses it any more."""
+    """A member of an archive, mapped from a temporary file that is deleted after its last use."""
     with tempfile.NamedTemporaryFile(suffix=".npy") as file:
         _reserve(file.fileno(), member.file_size)
         with packed.open(member) as stream:
@@ -170,8 +170,8 @@ def _room(shape: tuple[int, int], dtype: Any) -> Any:
 
 
 def _reserve(handle: int, size: int) -> None:
-    """Takes the room of a temporary file before anything is written: a disk that fills up under a mapped file ends the
-    process with a signal."""
+    """Reserves the room of a temporary file before anything is written: a disk that fills up under a mapped file ends
+    the process with a signal."""
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(handle, 0, size)
@@ -228,7 +228,7 @@ def _parquet(path: Path, names: Sequence[str], labelled: bool) -> Loaded:
 
 
 def _numeric(pa: Any, path: Path, schema: Any) -> tuple[list[str], str]:
-    """The columns that are dimensions (fractions; whole numbers beside them are ids or counts) and what is left out."""
+    """The columns that are dimensions (fractions; whole numbers beside them are ids or counts), and a note."""
     fields = [field for field in schema if field.name not in LABEL_NAMES]
     fractions = [field.name for field in fields if pa.types.is_floating(field.type)]
     whole = [field.name for field in fields if pa.types.is_integer(field.type)]
@@ -240,7 +240,7 @@ def _numeric(pa: Any, path: Path, schema: Any) -> tuple[list[str], str]:
 
 
 def _label_column(pa: Any, path: Path, file: Any, name: str) -> Any:
-    """One label for each row; a column of something else, or with gaps, is refused."""
+    """One label for each row; a column of another type, or with gaps, is refused."""
     kind = file.schema_arrow.field(name).type
     if pa.types.is_nested(kind):
         raise ValueError(f"column {name!r} of {path} holds {kind}; labels are one whole number or word for each row")
@@ -276,7 +276,7 @@ def _column(path: Path, file: Any, name: str, count: int) -> Any:
 
 
 def _unlike(row: int, size: int, width: int) -> str:
-    """What is wrong with the first list that is not like those before it."""
+    """A description of the first list that differs from those before it."""
     if size < 0:
         return f"is null in row {row}"
     return f"has lists of different lengths: {size} numbers in row {row}, {width} in row 0"
@@ -292,7 +292,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of an error, short; numpy's own words about objects advise to unpickle them."""
+    """The first line of an error, short. Numpy's own message about objects, which advises unpickling, is replaced."""
     words = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
     if isinstance(error, NoRoomError):
         return words

@@ -1,8 +1,8 @@
 """One number for a set of embeddings: how aligned, how spread out, how many dimensions in use.
 
 Rows come raw and are normalised here: on vectors of other lengths these numbers mean nothing. Nothing of size N × N is
-ever kept; products are taken block by block, sums and spectra in float64. No gradient: to train on one of these, there
-is an objective (``align_uniform``, ``mhe``, ``vicreg``).
+ever kept; products are taken block by block, sums and spectra in float64. These functions have no gradient: to train on
+one of them, use an objective (``align_uniform``, ``mhe``, ``vicreg``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RANK_TOLERANCE = 1e-5  # eigenvalues of the covariance above this count, as in K
 
 
 class Cosines(NamedTuple):
-    """Cosines of the N positive pairs, and mean and standard deviation of those of the N(N-1) negative ones."""
+    """Cosines of the N positive pairs; mean and standard deviation of the cosines of the N(N-1) negative pairs."""
 
     positive: Tensor  # (N,)
     negative_mean: float
@@ -46,7 +46,7 @@ def alignment(z1: Tensor, z2: Tensor, alpha: float = 2) -> float:
 def uniformity(z: Tensor, t: float = 2) -> float:
     """log mean_{i<j} e^{-t‖h_i - h_j‖²} over distinct pairs of unit rows, from -4t to 0 (Wang and Isola 2020).
 
-    All N(N-1)/2 pairs, in blocks. Of two views, take the mean of both values, as every published table does.
+    All N(N-1)/2 pairs, in blocks. For two views, take the mean of both values, as every published table does.
 
     >>> round(uniformity(torch.eye(4)), 6)
     -4.0
@@ -59,7 +59,7 @@ def uniformity(z: Tensor, t: float = 2) -> float:
 
 @torch.no_grad()
 def cosines(z1: Tensor, z2: Tensor) -> Cosines:
-    """Cosines between two views: each row's with its positive, and the spread of those with the other rows.
+    """Cosines between two views: of each row with its positive, and mean and spread of those with the other rows.
 
     The second moment of the negatives needs no pairs: Σ_ij s_ij² is the inner product of HᵀH and H'ᵀH'.
 
@@ -137,7 +137,7 @@ def participation(eigenvalues: Tensor) -> float:
 
 
 def leading_directions(eigenvalues: Tensor, share: float) -> int:
-    """How many of the largest eigenvalues it takes to hold ``share`` of their sum; 1 for an empty spectrum.
+    """How many of the largest eigenvalues together hold ``share`` of the sum; 1 for an empty spectrum.
 
     >>> leading_directions(torch.tensor([5.0, 3.0, 1.0, 1.0]), 0.75)
     2
@@ -162,7 +162,7 @@ def spectrum(z: Tensor, centre: bool = False) -> Tensor:
 
 
 def without_noise(eigenvalues: Tensor, rows: int, scale: float) -> Tensor:
-    """Eigenvalues of a moment of that many rows, largest first, 0 where they are what rounding left of ``scale``."""
+    """Eigenvalues of a moment of that many rows, largest first, 0 where they are rounding errors of ``scale``."""
     least = 16 * max(len(eigenvalues), math.sqrt(rows)) * torch.finfo(torch.float64).eps * scale
     return torch.where(eigenvalues > least, eigenvalues, 0).flip(0)
 
@@ -182,7 +182,7 @@ def products(one: Tensor, other: Tensor) -> Tensor:
 
 
 def chordal(one: Tensor, other: Tensor) -> Tensor:
-    """(N, M) cosines c of unit rows, and for zero rows what makes 2 - 2c the squared distance too: ½ and, of two, 1."""
+    """(N, M) cosines c of unit rows. A zero row has c = ½, two have c = 1, so that 2 - 2c is the squared distance."""
     cosines = products(one, other)
     for rows, dim in ((one, 1), (other, 0)):
         zero = (rows == 0).all(dim=1)
@@ -204,7 +204,7 @@ def distinct_pairs(h: Tensor, compare: Callable[[Tensor, Tensor], Tensor] = prod
 
 
 def _sum_of_squares(one: Tensor, other: Tensor) -> float:
-    """Σ_ij s_ij² over all N² pairs, by whichever side is smaller."""
+    """Σ_ij s_ij² over all N² pairs, computed from the smaller of the two products."""
     if len(one) > one.shape[1]:
         return float((second_moment(one) * second_moment(other)).sum())
     return sum(float((part.double() @ other.double().T).pow(2).sum()) for part in one.split(TILE))

@@ -1,4 +1,4 @@
-"""All that one pass over the rows can tell: sums, second moments, lengths, repeated and empty rows."""
+"""Measures from one pass over the rows: sums, second moments, lengths, repeated and empty rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypersphere.geometry import normalize, unit
 
 
 class Moments:
-    """Sums over the rows of one view, block by block, in float64: D² numbers, whatever N.
+    """Sums over the rows of one view, block by block, in float64: D² numbers for any N.
 
     With no more rows than dimensions the second moment is not kept; the spectrum then comes from the rows' products.
     """
@@ -27,14 +27,14 @@ class Moments:
         self.squares = torch.zeros(dims, dtype=torch.float64)
         self.second = torch.zeros(dims, dims, dtype=torch.float64) if len(rows) > dims else None  # HᵀH
         self._pivot = torch.zeros(dims, dtype=torch.float64)  # near the raw rows: no digits are lost in their variance
-        self._scale = 1.0  # about the size of the raw rows, whose squares float64 may not hold
+        self._scale = 1.0  # about the size of the raw rows: their squares may overflow float64
         self._raw_sum, self._raw_squares = torch.zeros_like(self._pivot), torch.zeros_like(self._pivot)
-        # all at once: small pieces kept between large ones that come and go would hold on to their memory
+        # allocated at once: small buffers kept between large temporary ones would fragment the memory
         self.lengths = torch.zeros(len(rows), dtype=torch.float64)
         self._marks = torch.zeros(len(rows), dtype=torch.int64)
 
     def add(self, block: Tensor) -> Tensor:
-        """Counts a block of raw rows in, and returns its unit rows."""
+        """Adds a block of raw rows to the sums, and returns its unit rows."""
         h, inverse = normalize(block.cpu())
         own = slice(self.count, self.count + len(block))
         self.lengths[own] = torch.where(inverse > 0, inverse.reciprocal(), 0.0).flatten()
@@ -65,18 +65,18 @@ class Moments:
 
     @property
     def raw_variance(self) -> Tensor:
-        """(D,) of the rows as they came, in units of their size."""
+        """(D,) variance of the raw rows, in units of their size."""
         return (self._raw_squares / self.count - (self._raw_sum / self.count) ** 2).clamp_min(0)
 
     @property
     def raw_size(self) -> float:
-        """Root mean square of the entries as they came, in units of their size."""
+        """Root mean square of the raw entries, in units of their size."""
         shifted = self.raw_variance + (self._raw_sum / self.count + self._pivot) ** 2
         return float(shifted.mean().sqrt())
 
     @property
     def repeated(self) -> int:
-        """Rows that repeat an earlier row bit by bit (as far as 64 bits of hash can tell)."""
+        """Rows that repeat an earlier row bit by bit (up to collisions of a 64-bit hash)."""
         return self.count - len(self._marks.unique())
 
     def equal(self, one: int, other: int) -> bool:
@@ -92,7 +92,7 @@ class Moments:
         return [(rows[:5].tolist(), count) for rows, count in groups if count > 1]
 
     def eigenvalues(self, centre: bool) -> Tensor:
-        """Of HᵀH/N, or of the covariance, largest first."""
+        """Eigenvalues of HᵀH/N, or of the covariance, largest first."""
         if self.second is None:
             every = unit(self.rows.take(torch.arange(len(self.rows))).cpu())
             return spectrum(every, centre) / self.count
@@ -103,7 +103,7 @@ class Moments:
 
 
 def size(values: Tensor) -> float:
-    """The power of two next above the largest value: divided by it no digit is lost, and squares are in range."""
+    """The next power of two above the largest value: a division by it loses no digit and keeps squares in range."""
     return 2.0 ** min(max(math.frexp(float(values.abs().max()))[1], -1000), 1000)
 
 

@@ -1,4 +1,4 @@
-"""What only pairs of rows can tell, on a sample of rows that is small enough to compare all with all."""
+"""Measures that need pairs of rows, on a sample that is small enough to compare all rows with all."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ BINS = 200  # of a histogram of cosines over [-1, 1]
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Each row's k nearest others: their indices (S, k), the nearest's cosine (S,), how often each row is one (S,).
+    """Each row's k nearest neighbours: indices (S, k), the cosine of the nearest (S,), occurrences of each row (S,).
 
-    Rows that are equally near for the last places share them: copies are no hubs.
+    Rows at equal distance share the last places: copies are no hubs.
     """
 
     indices: Tensor
@@ -104,7 +104,7 @@ class Classes:
     labelled: int  # rows of the sample with a label
     within: float
     between: float
-    agreement: float  # share of the nearest neighbours that are of the row's class, of as many as could be
+    agreement: float  # nearest neighbours of the row's class, as a share of the largest possible number
     chance: float  # the same for neighbours drawn at random
 
     @property
@@ -113,7 +113,7 @@ class Classes:
 
     @property
     def beyond_chance(self) -> float:
-        """0: neighbours share the class no more often than any two rows; 1: always. NaN where that is the same."""
+        """0: neighbours share the class no more often than any two rows; 1: always. NaN where chance is 1."""
         return (self.agreement - self.chance) / (1 - self.chance) if self.chance < 1 else math.nan
 
 

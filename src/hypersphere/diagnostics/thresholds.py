@@ -1,7 +1,7 @@
-"""Where a number becomes a finding of ``diagnose`` or a verdict of a run's monitor, and why there.
+"""Thresholds at which a number becomes a finding of ``diagnose`` or a verdict of a run's monitor, with the reasons.
 
-A ``Threshold`` judges embeddings alone, as a file gives them. Those of a run judge a batch, and have the run's own past
-to compare it with: they may be nearer to what healthy embeddings have, and count only after a fall.
+A ``Threshold`` judges the embeddings of a file, without a history. The thresholds of a run judge a batch and compare it
+with the run's own past: they may lie nearer to the values of healthy embeddings, and apply only after a fall.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Threshold(NamedTuple):
-    """Where a number becomes the finding of this name, and why there."""
+    """The value at which a number becomes the finding of this name, with the reason."""
 
     finding: str
     value: float
@@ -30,7 +30,7 @@ FEW_DIMENSIONS = Threshold(
     "subspace as little as its dimension says",
 )
 # Noise in all directions raises the effective rank far above the dimensions that carry the rows: a circle in 768
-# dimensions with noise of 0.01 has 433. Two numbers see through it. Measured with 75 %: points, circles and spheres of
+# dimensions with noise of 0.01 has 433. Two numbers resist it. Measured with 75 %: points, circles and spheres of
 # up to 3 dimensions under noise need 1 to 3 directions; real texts 7 and more (60 lines of Wikipedia under a plain
 # DistilBERT; 20 with 300 lines, 34 with 2,000; under all-MiniLM-L6-v2 22, 59 and 98); ten separate classes 6 and more.
 FEW_DIRECTIONS = Threshold(
@@ -41,8 +41,8 @@ FEW_DIRECTIONS = Threshold(
 )
 # The same for embeddings in a file and for a run. Eleven objectives that learn keep 3.0 or more on the digits (32 and
 # 128 dimensions), and one large direction (about the length of a text) leaves DistilBERT 3.2 on 60 lines of Wikipedia:
-# a bound of 3 would stand against both. What collapses without falling under 2.5 shows in FEW_DIRECTIONS in a file, and
-# in the share of the effective rank in a run.
+# a bound of 3 would reject both. FEW_DIRECTIONS in a file, and the share of the effective rank in a run, catch a
+# collapse that stays above 2.5.
 LOW_PARTICIPATION = Threshold(
     "dimensional collapse",
     2.5,
@@ -102,18 +102,18 @@ MIXED_CLASSES = Threshold(
 
 # Mean |cos| of positives and of negatives, with the rank below. All rows ±z* give 1; sentences of a DistilBERT never
 # trained on pairs lie at 0.98 and 0.91 without harm, with an effective rank of 89. ONE_DIRECTION is stricter (0.99 of
-# the squared length is a mean |cos| of about 0.99): a file has no past, while a run is told before all is lost.
+# the squared length is a mean |cos| of about 0.99): a file has no past, while a run can still be corrected.
 FUSED_COSINE = 0.95
-FUSED_RANK = 1.5  # RankMe of a rank-1 batch is 1; what noise float32 and batch norm leave adds less than this
-# RankMe counts the last bit of noise, so a batch on its way to one point is told by its fall from the highest rank the
-# run has had.
+FUSED_RANK = 1.5  # RankMe of a rank-1 batch is 1; the noise of float32 and batch norm raises it to less than this
+# RankMe counts the last bit of noise, so a batch on its way to one point is recognised by the fall of its rank from the
+# highest rank of the run.
 FUSED_FALL = 1 / 3
-# Effective rank as a share of the min(rows, D) it could reach. It is RankMe of a batch, not centred: the mean row takes
-# its part, and of eleven objectives that learn some keep as little as 0.10 on the digits, which FEW_DIMENSIONS' 0.25 of
-# the centred rank of a whole file would accuse. Those that collapse (vicreg without its covariance, barlow without its
-# off-diagonal, kcl with too little energy, ntxent at τ = 5) end at 0.04 to 0.06 of 128, and at a participation ratio of
-# 1.1 to 3.6; either tells.
+# Effective rank as a share of the min(rows, D) it could reach. It is RankMe of a batch, not centred, so the mean row
+# lowers it. Of eleven objectives that learn, some keep as little as 0.10 on the digits. FEW_DIMENSIONS' 0.25, which
+# applies to the centred rank of a whole file, would reject these. Objectives that collapse (vicreg without its
+# covariance, barlow without its off-diagonal, kcl with too little energy, ntxent at τ = 5) end at 0.04 to 0.06 of 128,
+# and at a participation ratio of 1.1 to 3.6; either number shows the collapse.
 COLLAPSED_SHARE = 0.06
 # An encoder may start that low (few features, outlier dimensions); a collapse has fallen to this share of the highest.
 COLLAPSED_FALL = 0.5
-FEWEST_DIMENSIONS = 8  # with fewer, a low rank of a batch is no news
+FEWEST_DIMENSIONS = 8  # with fewer, a low rank of a batch is normal

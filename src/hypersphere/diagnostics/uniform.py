@@ -2,7 +2,7 @@
 
 Its density is c (1-x²)^{(n-3)/2} on [-1, 1], c = Γ(n/2) / (Γ((n-1)/2) √π): all the mass at 0 as n grows. In the angle
 θ = arccos x the density is sin^{n-2} θ, smooth for every n >= 2, so Gauss-Legendre panels in θ integrate it to
-float64's precision; between the panels' ends a cubic through values and slopes is exact to about 1e-13.
+float64's precision; between the panels' ends a cubic through values and derivatives is exact to about 1e-13.
 """
 
 from __future__ import annotations

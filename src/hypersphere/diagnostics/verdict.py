@@ -1,4 +1,4 @@
-"""From numbers to words: what is wrong with embeddings, what shows it, what to do about it."""
+"""From numbers to words: the problems of embeddings, their evidence and their remedies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hypersphere.diagnostics.thresholds import (
 
 
 def findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
-    """Everything worth saying, the gravest first; what only follows from a collapse is not said again."""
+    """All findings, the gravest first; consequences of a collapse are not reported again."""
     said = _together(
         [[*_of_view(view, diagnosis)] for view in diagnosis.views], [view.name for view in diagnosis.views]
     )
@@ -37,7 +37,7 @@ def findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
 
 
 def _together(of_views: list[list[Finding]], names: list[str]) -> list[Finding]:
-    """One finding for what several views have, with each one's evidence."""
+    """Merges findings that several views share into one, with the evidence of each view."""
     if len(of_views) == 1:
         return of_views[0]
     kept: dict[str, Finding] = {}
@@ -123,7 +123,7 @@ def _of_spread(view: View, diagnosis: Diagnosis, possible: int) -> Iterator[Find
 
 
 def _noisy(view: View, possible: int) -> bool:
-    """Whether few dimensions are filled, seen through noise in all of them."""
+    """Whether few dimensions are filled, apart from noise in all of them."""
     few = view.leading_directions <= min(FEW_DIRECTIONS.value, possible / 8)
     return few or view.participation_ratio < min(LOW_PARTICIPATION.value, possible / 8)
 

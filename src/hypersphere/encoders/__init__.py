@@ -1,1 +1,1 @@
-"""Encoders: what turns an image or a sentence into a vector, the heads put on them, and the views made of images."""
+"""Encoders of images and sentences, the heads on top of them, and random views of images."""

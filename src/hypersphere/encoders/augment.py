@@ -1,7 +1,7 @@
-"""Random views of images, made for a whole batch at once where the batch is (kornia).
+"""Random views of images, made for a whole batch at once on the batch's device (kornia).
 
-Every image of a batch gets its own draw. Draws come from torch's own generator and from nothing else, so whoever
-restores its state gets the same views again.
+Every image of a batch gets its own draw. Draws come only from torch's own generator, so restoring its state gives the
+same views again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Normalise(nn.Module):
 def measure_normalisation(images: Tensor) -> dict[str, list[float]]:
     """Mean and standard deviation of every channel over all images (N, C, H, W) of bytes, in the scale [0, 1].
 
-    From the counts of the 256 values, hence exact and in little memory. A channel without variation has std 1.
+    Computed from the counts of the 256 values, hence exact and in little memory. A constant channel has std 1.
 
     >>> measure_normalisation(torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1))
     {'mean': [0.5], 'std': [0.5]}
@@ -59,10 +59,10 @@ def measure_normalisation(images: Tensor) -> dict[str, list[float]]:
 
 
 class Augmentation(nn.Module):
-    """Views (B, C, height, width) of images (B, C, H, W), floats in [0, 1] or bytes; normalised if asked to.
+    """Views (B, C, height, width) of images (B, C, H, W), floats in [0, 1] or bytes; normalised on request.
 
-    With a seed every call makes the same draws, and torch's generator is left as it was: for views that are to be
-    the same whenever they are looked at.
+    With a seed every call makes the same draws and leaves torch's generator unchanged: for views that must be the same
+    every time.
     """
 
     def __init__(self, views: nn.Module, normalise: Mapping[str, Sequence[float]] | None, seed: int | None) -> None:
@@ -106,7 +106,7 @@ def _pair(size: Size) -> tuple[int, int]:
 
 
 class Resize(nn.Module):
-    """To the given size, smoothed when it gets smaller; nothing if it is so already."""
+    """Resizes to the given size, with smoothing if it shrinks; leaves an image of that size unchanged."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ def _simclr(
     flip: bool = True,
     blur: float = 0.0,
 ) -> nn.Module:
-    """Crop of a random share and shape, flip, jitter (.8s, .8s, .8s, .2s) on 80 %, grey on 20 %, blur if asked."""
+    """Crop of a random share and shape, flip, jitter (.8s, .8s, .8s, .2s) on 80 %, grey on 20 %, optional blur."""
     kornia = need("kornia.augmentation", "image", "an augmentation")
     s = strength
     steps: list[nn.Module] = [
@@ -162,7 +162,7 @@ def _cloa(
 def _shift(
     size: Size, degrees: float = 10.0, translate: float = 0.1, scale: Sequence[float] = (0.85, 1.15), shear: float = 8.0
 ) -> nn.Module:
-    """A small turn, shift, stretch and slant, as handwriting has them; what comes in from outside is black."""
+    """A small rotation, shift, scaling and shear, as in handwriting; pixels from outside the image are black."""
     kornia = need("kornia.augmentation", "image", "an augmentation")
     turn = kornia.RandomAffine(degrees, (translate, translate), tuple(scale), shear, p=1.0)
     return nn.Sequential(Resize(size), turn)
@@ -178,14 +178,14 @@ def create_augmentation(
     normalise: Mapping[str, Sequence[float]] | None = None,
     **options: Any,
 ) -> Augmentation:
-    """Views of the given size; ``normalise`` holds the channels' mean and std, and comes last.
+    """Views of the given size; ``normalise`` holds the channels' mean and std, and is applied last.
 
     | name | options |
     |---|---|
     | simclr | strength .5 of the colours, scale (.08, 1) of the crop, flip, blur 0 (probability) |
     | cloa | scale (.8, 1) of the crop, jitter (.2, .2, .2, .1), no flip |
     | shift | degrees 10, translate .1, scale (.85, 1.15), shear 8: for handwritten digits |
-    | none | the image itself, resized if need be: for evaluation |
+    | none | the image itself, resized if necessary: for evaluation |
 
     Grey images get the geometry, brightness and contrast; hue, saturation and greying have nothing to act on.
 

@@ -1,6 +1,6 @@
-"""The folder of a text model, opened safely: no program of its maker is run, nothing is unpickled, and a model of which
-weights or the tokenizer are missing is refused. Libraries fill such gaps with random numbers and unknown words and go
-on, and every score would be theirs.
+"""The folder of a text model, opened safely: no code from the folder runs, nothing is unpickled, and a model without
+some of its weights or its tokenizer is refused. Libraries silently fill such gaps with random numbers and unknown
+words, and every score would measure these.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hypersphere.data.extras import need
 from hypersphere.documents import locate, read_json
 from hypersphere.messages import first_line
 
-WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")  # of the hub: neither programs nor pickles
+WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")  # files from the hub: neither programs nor pickles
 # Files of settings, each a JSON object, of transformers and sentence-transformers.
 SETTINGS = ("config.json", "config_sentence_transformers.json", "sentence_bert_config.json", "tokenizer_config.json",
             "special_tokens_map.json", "model.safetensors.index.json")  # fmt: skip
-SAFELY: dict[str, Any] = {"use_safetensors": True}  # of transformers' from_pretrained
+SAFELY: dict[str, Any] = {"use_safetensors": True}  # arguments of transformers' from_pretrained
 
 
 def find_folder(model: str | Path) -> Path:
-    """Where a model lies: a folder, a run's folder (its ``model``), or a hub id, which is then downloaded."""
+    """The folder of a model: a folder, a run's folder (its ``model``), or a hub id, which is then downloaded."""
     place = locate(model)
     for folder in (place, place / "model"):
         if (folder / "config.json").is_file() or (folder / "modules.json").is_file():
@@ -63,19 +63,19 @@ def own_length(folder: Path) -> int | None:
 
 
 def own_settings(folder: Path) -> dict[str, Any]:
-    """What a sentence-transformers model does to every text and embedding whatever its modules are: prompts, and how
-    many dimensions it keeps."""
+    """Settings that a sentence-transformers model applies to every text and embedding, independent of its modules:
+    prompts, and the number of dimensions it keeps."""
     stated = _object(folder / "config_sentence_transformers.json")
     return {name: stated[name] for name in ("prompts", "default_prompt_name", "truncate_dim") if stated.get(name)}
 
 
 def pools_prompt(folder: Path) -> bool:
-    """Whether the folder's own pooling counts the prompt's tokens, as it does unless it says otherwise."""
+    """Whether the folder's own pooling counts the prompt's tokens; the default is yes."""
     return all(_object(place / "config.json").get("include_prompt", True) for place in module_folders(folder)[1:])
 
 
 def _object(path: Path) -> dict[str, Any]:
-    """What a file of settings says; nothing if there is none."""
+    """The contents of a file of settings; empty if there is no file."""
     try:
         settings: dict[str, Any] = read_json(path, dict) if path.is_file() else {}
     except ValueError as error:
@@ -85,14 +85,14 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def check_settings(folder: Path) -> None:
-    """Refuses a model one of whose files of settings is no JSON object, before a library reads it."""
+    """Refuses a model if one of its files of settings is no JSON object, before a library reads it."""
     for place in dict.fromkeys([folder, *module_folders(folder)]):
         for name in SETTINGS:
             _object(place / name)
 
 
 def refuse_pickles(folder: Path) -> None:
-    """A pickle can run any program; weights that come only as one are not read."""
+    """Refuses weights that come only as a pickle, which can run any program."""
     for place in module_folders(folder):
         pickled = sorted(each.name for each in place.glob("*.bin") if each.name != "training_args.bin")
         safe = [*place.glob("model*.safetensors"), *place.glob("adapter_model*.safetensors")]
@@ -113,7 +113,7 @@ def open_sentence_model(folder: Path, kind: Any = None, max_length: int | None =
             model = (kind or library.SentenceTransformer)(
                 str(folder), local_files_only=True, trust_remote_code=False, model_kwargs=dict(SAFELY)
             )
-    except Exception as error:  # of many kinds, for settings of the wrong type, sizes that do not fit, damaged weights
+    except Exception as error:  # of many kinds: settings of the wrong type, sizes that do not fit, damaged weights
         raise ValueError(f"The model {folder} could not be loaded: {first_line(error)}") from None
     for module, place in zip(model, module_folders(folder), strict=False):
         check_weights(module, place)
@@ -123,9 +123,9 @@ def open_sentence_model(folder: Path, kind: Any = None, max_length: int | None =
 
 
 def check_weights(module: nn.Module, folder: Path) -> None:
-    """Refuses a transformer some of whose weights are not in ``folder``; a pooler, which nothing here uses, may lack.
+    """Refuses a transformer if ``folder`` lacks some of its weights. A pooler may be missing: nothing here uses it.
 
-    The second look at the folder costs what loading costs; transformers tells what was missing in no other way.
+    This loads the weights a second time; transformers offers no other way to list the missing ones.
     """
     network: Any = getattr(module, "auto_model", None)
     if network is None or not callable(getattr(type(network), "from_pretrained", None)):
@@ -140,7 +140,7 @@ def check_weights(module: nn.Module, folder: Path) -> None:
 
 
 def check_tokenizer(module: nn.Module, folder: Path) -> None:
-    """Refuses a transformer whose tokenizer is not in ``folder``: transformers makes one up that knows no word."""
+    """Refuses a transformer whose tokenizer is not in ``folder``: transformers would create one without vocabulary."""
     tokenizer: Any = getattr(module, "tokenizer", None)
     if not hasattr(tokenizer, "all_special_tokens"):
         return
@@ -154,12 +154,12 @@ def check_tokenizer(module: nn.Module, folder: Path) -> None:
 
 
 def lacking(where: Path | str, missing: list[str]) -> str:
-    """That weights are missing, in words."""
+    """A sentence about the missing weights."""
     return f"{where} lacks {len(missing)} of the model's weights, such as {missing[0]}; they would be random numbers"
 
 
 def default_prompt(model: Any) -> str | None:
-    """What a model of sentence-transformers puts before every text unless it is told otherwise; most have none."""
+    """The prompt that a sentence-transformers model puts before every text by default; most have none."""
     name = getattr(model, "default_prompt_name", None)
     return None if name is None else (getattr(model, "prompts", {}).get(name) or None)
 
@@ -175,7 +175,7 @@ def set_length(model: Any, length: int | None) -> None:
 
 
 def _positions(module: nn.Module) -> int | None:
-    """How many tokens a table of positions holds; RoBERTa's kind keeps the places up to its padding for itself."""
+    """How many tokens a table of positions holds; models like RoBERTa reserve the positions up to the padding index."""
     table = getattr(module, "position_embeddings", None)
     if not isinstance(table, nn.Embedding):
         return None
@@ -184,7 +184,7 @@ def _positions(module: nn.Module) -> int | None:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without transformers' bars and its table of missing weights: what matters of it is said in a sentence."""
+    """Silences transformers' progress bars and its table of missing weights; ``check_weights`` reports them instead."""
     logging = need("transformers.utils.logging", "text", "A model folder")
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

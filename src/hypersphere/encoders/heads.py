@@ -15,7 +15,7 @@ HEADS = ("none", "linear-tanh", "simclr", "mlp")
 
 
 class Head(nn.Sequential):
-    """Layers one after the other; ``dimension`` is that of what comes out."""
+    """Layers in sequence; ``dimension`` is that of the output."""
 
     def __init__(self, layers: Sequence[nn.Module], dimension: int) -> None:
         super().__init__(*layers)
@@ -29,7 +29,7 @@ def projection_head(
     hidden: Sequence[int] | None = None,
     normalised: bool = False,
 ) -> Head:
-    """A head for vectors of ``dimension``; it gives ``output`` dimensions, or as many as its kind has by itself.
+    """A head for vectors of ``dimension``, with ``output`` dimensions or the default of its kind.
 
     | kind | layers | source |
     |---|---|---|
@@ -38,7 +38,7 @@ def projection_head(
     | simclr | Linear, BN, ReLU, Linear(128), BN; no bias, the last BN without a shift | SimCLR |
     | mlp | the given ``hidden`` widths, ReLU between; with ``normalised`` BN before each ReLU | |
 
-    Without ``output`` the last hidden width of mlp is what comes out; with it one more layer follows.
+    Without ``output`` the last hidden width of mlp is the output dimension; with it one more layer follows.
 
     >>> projection_head("mlp", 512, hidden=[64]).dimension, projection_head("mlp", 512, 10, hidden=[64]).dimension
     (64, 10)
@@ -70,14 +70,14 @@ def projection_head(
 def _simclr(dimension: int, output: int) -> Head:
     need_memory(4 * dimension * (dimension + output), f"a head of {quoted(output)} dimensions")
     last = nn.BatchNorm1d(output)
-    last.bias.requires_grad_(False)  # stays 0: a shift common to all would only take up room on the sphere
+    last.bias.requires_grad_(False)  # stays 0: a common shift of all rows would only waste space on the sphere
     first = nn.Linear(dimension, dimension, bias=False)
     second = nn.Linear(dimension, output, bias=False)
     return Head([first, nn.BatchNorm1d(dimension), nn.ReLU(), second, last], output)
 
 
 def dense(widths: Sequence[int], normalised: bool) -> Head:
-    """Linear layers through the given widths, ReLU between them, with ``normalised`` batch norm before each."""
+    """Linear layers of the given widths with ReLU between them; ``normalised``: batch norm before each ReLU."""
     need_memory(4 * sum(before * after for before, after in pairwise(widths)), f"layers of widths {quoted([*widths])}")
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):

@@ -1,4 +1,4 @@
-"""Image encoders by name, and how a run keeps one."""
+"""Image encoders by name, and their files in a run's folder."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Size = int | Sequence[int]
 class ResNet(nn.Module):
     """Transformers' ResNet up to the pooled features, 512 or 2048 of them.
 
-    The ImageNet stem shrinks an image by four before the first block (7×7 convolution of stride 2, pooling); CIFAR's
-    does not (3×3 convolution of stride 1), as images of 32×32 ask for.
+    The ImageNet stem shrinks an image by four before the first block (7×7 convolution of stride 2, pooling). The CIFAR
+    stem does not (3×3 convolution of stride 1), which suits images of 32×32.
     """
 
     def __init__(self, name: str, channels: int, stem: str = "imagenet", weights: str | None = None) -> None:
@@ -81,10 +81,10 @@ def _pretrained(transformers: Any, name: str, channels: int, weights: str) -> An
 
 
 class SmallCNN(nn.Module):
-    """Three 3×3 convolutions, each but the first halving the image, and the mean over what is left.
+    """Three 3×3 convolutions, of which all but the first halve the image, and a mean over the remaining positions.
 
-    Small enough to train on a processor: with the usual width 32 it gives 128 features. ``norm`` is batch, or group
-    (8 groups of channels, each image by itself: the same whatever the batch and however many processes share it).
+    Small enough to train on a CPU: the default width 32 gives 128 features. ``norm`` is batch, or group (8 groups of
+    channels, each image by itself, so that neither the batch nor the number of processes changes the result).
     """
 
     def __init__(self, channels: int, width: int = 32, norm: str = "batch") -> None:
@@ -111,7 +111,7 @@ class MLP(nn.Module):
     """Dense layers with ReLU between them, on flattened images or on vectors (B, channels) of size 1; ``norm``: with
     batch norm before each ReLU, or none.
 
-    The last of the ``hidden`` widths is what comes out; with ``dimension`` one more layer follows.
+    The last of the ``hidden`` widths is the output dimension; with ``dimension`` one more layer follows.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ def save_image_encoder(folder: Path | str, encoder: nn.Module, description: Mapp
     """Writes encoder.safetensors and encoder.json, from which ``load_image_encoder`` builds the encoder again.
 
     The description holds the arguments of ``create_image_encoder`` (name, channels, size, options) and, under
-    normalise, the mean and std of the channels that the encoder was trained with. Each file appears whole.
+    normalise, the mean and std of the channels that the encoder was trained with. Each file is written atomically.
     """
     _check(description, "the description")
     folder = Path(folder)

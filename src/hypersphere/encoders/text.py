@@ -45,7 +45,7 @@ class SentenceEncoder(SentenceTransformer):
     """A SentenceTransformer that also takes a whole batch as chunks of rows of similar length.
 
     ``forward({"chunks": [...], "place": ...})`` embeds every chunk, padded to its own longest row, and returns the rows
-    in the batch's order: ``place[i]`` is where row i of the batch stands among the chunks' rows. With ``cached`` each
+    in the batch's order: ``place[i]`` is the index of row i of the batch among the chunks' rows. With ``cached`` each
     chunk's activations are dropped and computed again in backward, with the same dropout masks (see GradientCache).
     Everything happens inside one ``forward``, so that several processes synchronise their gradients once.
     """
@@ -65,7 +65,7 @@ class SentenceEncoder(SentenceTransformer):
 
     def _embed(self, chunk: dict[str, Tensor]) -> Tensor:
         embedded: Tensor = super().forward(dict(chunk))["sentence_embedding"]
-        return embedded[:, : self.truncate_dim]  # what ``encode`` gives; None keeps all
+        return embedded[:, : self.truncate_dim]  # as in ``encode``; None keeps all
 
 
 def create_text_encoder(
@@ -102,7 +102,7 @@ def create_text_encoder(
     if max_length is not None and max_length > longest:
         raise ValueError(f"max_length is {max_length}, but {name} reads at most {longest} tokens")
     for path, parameter in model.named_parameters():
-        if ".pooler." in path:  # in no pooling here: several processes would wait for its gradient
+        if ".pooler." in path:  # no pooling here uses it: several processes would wait for its gradient
             parameter.requires_grad_(False)
     return model
 
@@ -115,7 +115,7 @@ def has_own_modules(name: str) -> bool:
 
 @contextmanager
 def _loading(name: str) -> Iterator[None]:
-    """What goes wrong inside becomes one sentence about the encoder ``name``."""
+    """Turns any error inside into one sentence about the encoder ``name``."""
     place = locate(name)
     if place.is_dir() or name.startswith((".", "/", "~")):  # else: a hub id
         homes = (place, place / "model")  # a run keeps its model in a folder of its own
@@ -146,7 +146,7 @@ def _pooled(folder: Path, pooling: str, max_length: int | None) -> SentenceEncod
     check_tokenizer(transformer, home)
     model = SentenceEncoder(
         modules=_modules(transformer, pooling),
-        local_files_only=True,  # else whoever saves it asks the hub about the folder's name, for a card
+        local_files_only=True,  # else saving asks the hub about the folder's name, for a card
         **own_settings(folder),
     )
     for module in model:
@@ -179,7 +179,7 @@ def _set_dropout(model: nn.Module, share: float) -> None:
 
 
 def skipped_tokens(model: SentenceTransformer, prompt: str) -> int | None:
-    """How many tokens at the start of a text the pooling leaves out, since they are the prompt's; None: none."""
+    """Number of prompt tokens at the start of a text that the pooling leaves out; None: none."""
     pooled = [module for module in model if isinstance(module, Pooling)]
     if not prompt or all(module.include_prompt for module in pooled):
         return None
@@ -188,7 +188,7 @@ def skipped_tokens(model: SentenceTransformer, prompt: str) -> int | None:
 
 
 def describe(model: SentenceTransformer) -> str:
-    """Pooling, what follows it, and length in words: what stands between the tokens and the embedding in use."""
+    """Pooling, the modules after it, and length in words: the steps between the tokens and the embedding in use."""
     modules = [_in_words(module) for module in model if not isinstance(module, (Transformer, WeightedLayerPooling))]
     if any(isinstance(module, WeightedLayerPooling) for module in model):
         modules[0] = "mean of the first and the last layer"

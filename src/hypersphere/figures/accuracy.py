@@ -46,7 +46,7 @@ def draw_batch_sizes(
     here: Mapping[str, Sequence[Curve]], spreads: Sequence[Interval], others: Mapping[str, Sequence[Curve]]
 ) -> Figure:
     """Above: accuracy against the batch size, measured here, a panel for each score. Below: best minus worst batch
-    size, and what others published, a panel for each data set."""
+    size, and published values, a panel for each data set."""
     figure = _figure(11.5, 6.6)
     axes = figure.subplots(2, max(len(here), 1 + len(others)), squeeze=False)
     for axis, (title, curves) in zip(axes[0], here.items(), strict=False):
@@ -136,7 +136,7 @@ def _line(axis: Axes, label: str, points: Sequence[Sequence[float]], look: tuple
 
 
 def _dots(axis: Axes, intervals: Sequence[Interval]) -> None:
-    """The first on top."""
+    """One line for each interval, the first on top."""
     for place, each in enumerate(intervals):
         colour, marker, _ = _LOOKS.get(each.label.split(" ")[0], _OTHER)
         if math.isfinite(each.low):

@@ -1,4 +1,4 @@
-"""Anatomies drawn, one or several losses side by side; and the look that all figures share."""
+"""Figures of anatomies, one or several losses side by side, and the style that all figures share."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def plot(
 ) -> Figure:
     """One column for each loss: dissipation of the anchors, weight against similarity, ratio within the interval of
     Lemma 1 for the step λ against the hardest negative or their mean, the lower ends of those intervals, lengths of the
-    two parts of the gradient. ``source``: what the anchors are; ``names``: titles instead of the losses' own."""
+    two parts of the gradient. ``source``: describes the anchors; ``names``: titles instead of the losses' own names."""
     several = [anatomy] if isinstance(anatomy, Anatomy) else list(anatomy)
-    alone = len(several) == 1  # then in two lines, not in a column
+    alone = len(several) == 1  # one loss is drawn in two lines, not in a column
     figure = new_figure(10.6, 6.5) if alone else new_figure(3.1 * len(several) + 0.9, 12.2)
     width, height = figure.get_size_inches()
     size, dim = several[0].anchors.shape
@@ -157,7 +157,7 @@ def _parts(axis: Axes, anatomy: Anatomy, step: float, negative: str) -> None:
 
 
 def _lower_ends(axis: Axes, anatomy: Anatomy, step: float, negative: str) -> None:
-    """How the smallest ratios that help are distributed, and where the anchors' own ratios lie."""
+    """Distribution of the smallest ratios that help, and the anchors' own ratios."""
     low, _ = anatomy.lemma1_interval(step, negative)
     chosen = anatomy.moving & anatomy.ratio.isfinite() & low.isfinite()
     ends, ratios = low[chosen].numpy(), anatomy.ratio[chosen].numpy()
@@ -186,7 +186,7 @@ def _corner(axis: Axes, words: str) -> None:
 
 
 def _name(axis: Axes, name: str) -> None:
-    """Objective above, settings below it in small."""
+    """Objective above, settings below it in small type."""
     bare, _, settings = name.partition("(")
     settings = re.sub(r"\d+\.\d{4,}", lambda match: f"{float(match[0]):.4g}", settings.removesuffix(")"))
     lines = textwrap.wrap(settings, 44, max_lines=2, placeholder=" …")

@@ -1,4 +1,4 @@
-"""Pictures of a comparison: who is ahead, how it came about, and where the winners are on the sphere."""
+"""Figures of a comparison: scores, curves over training, and alignment against uniformity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypersphere.figures.anatomy import INK, frame, new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, told apart by colour-blind readers; further curves repeat them with another line.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; further curves repeat them with another line.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
 LINES = ("-", "--", ":")
 WIDTH = 6.4
@@ -41,7 +41,7 @@ def draw_ranking(
 
 
 def draw_curves(curves: Mapping[str, Curve], title: str, x: str, y: str, log: bool = False) -> Figure:
-    """The mean over seeds, between the lowest and the highest."""
+    """The mean over seeds, in a band from the lowest to the highest."""
     from matplotlib.ticker import MaxNLocator
 
     figure = new_figure(WIDTH, 3.5)

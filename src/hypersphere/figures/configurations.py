@@ -1,4 +1,4 @@
-"""Where minimisation ends, how a loss depends on the batch, and how it curves where all points lie on one line."""
+"""End points of minimisation, dependence of a loss on the batch, and its curvature where all points lie on one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOOKS = (
     ("#9a9a2e", "*"),
     ("#a33b3b", "p"),
 )
-_FLOOR = 1e-15  # differences of float64 losses: what is smaller is drawn here
+_FLOOR = 1e-15  # smaller differences of float64 losses are drawn here
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class BatchCurve:
 
 @dataclass(frozen=True)
 class Cell:
-    """One objective at one configuration: what it is (a key of the legend) and a short text."""
+    """One objective at one configuration: its kind (a key of the legend) and a short text."""
 
     kind: str
     text: str
@@ -98,7 +98,7 @@ def _first(label: str, views: str) -> str:
 
 
 def draw_batch_curves(curves: Sequence[BatchCurve], sizes: tuple[int, int]) -> Figure:
-    """Rows: as it is, and without log(M-1). Columns: every batch of a small set, sampled batches of a larger one."""
+    """Rows: the loss with and without log(M-1). Columns: every batch of a small set, some batches of a larger one."""
     figure = _figure(10.5, 7.0)
     axes = figure.subplots(2, 2, sharex="col")
     labels = list(dict.fromkeys(curve.label for curve in curves))
@@ -175,7 +175,7 @@ def draw_cells(
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the taxonomy: its three choices, the published accuracy, and what stands for it here."""
+    """A row of the taxonomy: its three choices, the published accuracy, and the objective that represents it here."""
 
     name: str
     group: str

@@ -1,4 +1,4 @@
-"""What a contest of gradient components shows: cosines, sweeps of one setting, hardest shares, ratios, angles."""
+"""Figures of a contest of gradient components: cosines, sweeps of one setting, hardest shares, ratios, angles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's blue and orange: told apart by colour-blind readers, and of different lightness in grey.
+# Okabe and Ito's blue and orange: colour-blind readers can distinguish them, and their lightness differs in grey.
 DARK, LIGHT = "#0072b2", "#e69f00"
 LOOKS = (("#0072b2", "o", "-"), ("#e69f00", "s", "--"), ("#444444", "^", ":"))
 NOTHING = "not measured"
@@ -198,7 +198,7 @@ def draw_lower_ends(
 
 
 def draw_angles(panels: Sequence[AnglePanel]) -> Figure:
-    """Curves over steps in panels of two columns; what was assumed is shaded, and a line where it is one value."""
+    """Curves over steps in panels of two columns; an assumed range is shaded, an assumed value is a line."""
     figure = panel_figure(8.6, 2.5 * ((len(panels) + 1) // 2) + 0.6)
     axes = figure.subplots((len(panels) + 1) // 2, 2, sharex=True, squeeze=False)
     for axis, panel in zip(axes.flat, panels, strict=True):
@@ -222,7 +222,7 @@ def draw_angles(panels: Sequence[AnglePanel]) -> Figure:
 
 
 def panel_figure(width: float, height: float) -> Figure:
-    """An empty figure whose panels make room for each other's words."""
+    """An empty figure whose panels leave room for each other's text."""
     figure = new_figure(width, height)
     figure.set_layout_engine("constrained")
     return figure

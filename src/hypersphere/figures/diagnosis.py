@@ -1,4 +1,4 @@
-"""A diagnosis drawn: similarities, spectrum, dimensions, neighbours."""
+"""Figures of a diagnosis: similarities, spectrum, dimensions, neighbours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST = 60  # characters of a title
 
 
 def plots(diagnosis: Diagnosis, source: str = "") -> dict[str, Figure]:
-    """Four figures by what they show, each with the name of the file, run or model it is of."""
+    """Four figures by their subject, each with the name of its file, run or model."""
     figures = {}
     for name, title, draw in (
         ("similarities", "Cosines", _similarities),
@@ -48,7 +48,7 @@ def plots(diagnosis: Diagnosis, source: str = "") -> dict[str, Figure]:
 
 
 def _similarities(axis: Axes, diagnosis: Diagnosis) -> None:
-    """Densities of the cosines: rows with each other, positives, and what uniform rows would have."""
+    """Densities of the cosines: rows with each other, positives, and uniform rows for reference."""
     edges = np.linspace(-1, 1, len(diagnosis.views[0].histogram) + 1)
     highest, peaks = 0.0, [0.0]
     for view, (colour, line) in zip(diagnosis.views, VIEWS, strict=False):
@@ -108,7 +108,7 @@ def _dimensions(axis: Axes, diagnosis: Diagnosis) -> None:
 
 
 def _neighbours(axis: Axes, diagnosis: Diagnosis) -> None:
-    """How many rows are a neighbour so often; a long tail to the right are hubs."""
+    """Histogram of how often each row is a neighbour; hubs form a long tail to the right."""
     from matplotlib.ticker import MaxNLocator
 
     k = diagnosis.sampling.neighbours
@@ -116,7 +116,7 @@ def _neighbours(axis: Axes, diagnosis: Diagnosis) -> None:
     edges = np.arange(0, most + 2 + (step := math.ceil((most + 1) / 60)), step)
     most_rows = 1
     for view, (colour, line) in zip(diagnosis.views, VIEWS, strict=False):
-        times = view.occurrences.numpy().round(6)  # rows equally near share a place: 10 may be 9.999…
+        times = view.occurrences.numpy().round(6)  # rows at equal distance share a place: 10 may be 9.999…
         counts, _ = np.histogram(times, bins=edges)
         most_rows = max(most_rows, int(counts.max()))
         axis.stairs(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _INK, _SOFT, _LINE = "#22303c", "#6b7885", "#dde3e8"
-# The first is the one that matters; the others must be told apart, by those who do not see all colours too.
+# The first curve matters most; colour-blind readers must be able to distinguish the others as well.
 _FIRST = "#1f6fb2"
 _KNOWN = {"limit": ("#8a949e", "--", 1.3), "plain": ("#c8501e", "-", 1.4)}
 _OTHERS = ("#2f7d4f", "#8e4fa8", "#b8860b", "#c2477f", "#4a4a4a")
@@ -21,7 +21,7 @@ _OTHERS = ("#2f7d4f", "#8e4fa8", "#b8860b", "#c2477f", "#4a4a4a")
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of one contestant; ``beyond`` is the first size, if any, at which it is beyond a limit."""
+    """Points of one contestant; ``beyond`` is the first size, if any, at which the contestant exceeds a limit."""
 
     label: str
     points: Sequence[tuple[int, float]]
@@ -41,8 +41,8 @@ class GrowthPanel:
 def draw_growth(
     title: str, panels: Sequence[GrowthPanel], first: str, note: str = "", dpi: int = 110, columns: int | None = None
 ) -> bytes:
-    """A PNG: a panel of each subject's time, then of its time relative to that of ``first`` (if panels have it), then
-    of its memory."""
+    """A PNG with panels of each subject's time, its time relative to that of ``first`` (if panels have it), and its
+    memory."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -87,7 +87,7 @@ def draw_growth(
 
 
 def _styles(labels: set[str], first: str) -> dict[str, dict[str, Any]]:
-    """A look for each contestant, the same in every panel: the first, those that are known, the others by name."""
+    """A style for each contestant, the same in every panel: the first, the known ones, then the others by name."""
     looks = {first: (_FIRST, "-", 2.2), **_KNOWN}
     for place, label in enumerate(sorted(labels - looks.keys())):
         looks[label] = (_OTHERS[place % len(_OTHERS)], "-", 1.4)

@@ -26,7 +26,7 @@ FLAT = 0.03  # a map that changes by a smaller part of its scale shows nothing
 
 @dataclass(frozen=True)
 class Scale:
-    """What a colour means, and between which values."""
+    """The quantity that a colour shows, and its limits."""
 
     label: str
     limits: tuple[float, float] = (0.0, 1.0)
@@ -37,7 +37,7 @@ class HeatMap:
     """One map: rows the positive's angle, columns the negatives'.
 
     edge: the line along which this field is zero (a jagged mask will do: it is drawn where it changes sign);
-    shaded: cells crossed out; scale: another than that of the figure.
+    shaded: cells crossed out; scale: overrides the scale of the figure.
     """
 
     title: str
@@ -61,8 +61,8 @@ def heat_maps(
 ) -> Figure:
     """Maps of (θ_neg, θ_pos) on common colour scales; angles in radians, written in multiples of π or in degrees.
 
-    One bar stands at the right of maps that share a scale; where each column has its own, a bar stands below each. A
-    map that is the same everywhere is a sentence.
+    Maps that share a scale have one bar at their right; where each column has its own scale, each has a bar below. A
+    sentence replaces a map that is the same everywhere.
     """
     lines, across = math.ceil(len(maps) / columns), min(columns, len(maps))
     by_column = [list(dict.fromkeys(each.scale or scale for each in maps[k::across])) for k in range(across)]
@@ -109,7 +109,7 @@ def heat_maps(
 
 
 def _beyond(scale: Scale, maps: Sequence[HeatMap]) -> str:
-    """On which sides of its limits there are values."""
+    """The side of the scale's limits, or both, on which values lie."""
     seen = np.concatenate([each.values[~each.shaded if each.shaded is not None else ...].ravel() for each in maps])
     slack = 0.01 * (scale.limits[1] - scale.limits[0])
     below, above = (seen < scale.limits[0] - slack).any(), (seen > scale.limits[1] + slack).any()
@@ -152,7 +152,7 @@ def _map(axis: Axes, each: HeatMap, positive: NDArray[Any], negative: NDArray[An
 
 
 def _sentence(each: HeatMap, limits: tuple[float, float]) -> str:
-    """What a map without any visible change amounts to; "" if there is something to see."""
+    """A sentence for a map without visible change; "" for any other map."""
     seen = each.values[~each.shaded] if each.shaded is not None else each.values
     if not seen.size:
         return each.note or "not defined at any angle"
@@ -172,7 +172,7 @@ def _hatch(axis: Axes, shaded: NDArray[np.bool_], positive: NDArray[Any], negati
 
 
 def angle_axis(axis: Any, ends: tuple[float, float], unit: str = "π") -> None:
-    """Ticks of an axis that is in radians, written in multiples of π or in degrees."""
+    """Ticks of an axis in radians, written in multiples of π or in degrees."""
     from matplotlib.ticker import FixedLocator, FuncFormatter
 
     step = math.pi / 4 if ends[1] - ends[0] > 0.6 * math.pi else math.pi / 8

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def draw_predictions(
     quality: Sequence[float], panels: Mapping[str, Sequence[float]], composed: Sequence[bool]
 ) -> Figure:
-    """A panel for each set of numbers: a dot for each objective, on the diagonal if it was predicted rightly."""
+    """A panel for each set of numbers: a dot for each objective, on the diagonal if the prediction was right."""
     figure = new_figure(3.6 * len(panels), 3.7)
     figure.set_layout_engine("constrained")
     everything = [*quality, *(value for each in panels.values() for value in each)]

@@ -1,4 +1,4 @@
-"""Scores over learning rates: curves with intervals, the phases of a rate, and pairs beside what was published."""
+"""Scores over learning rates: curves with intervals, the phases of a rate, and pairs beside the published ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
-_APART = 0.045  # decades between two curves at the same rate, so that their intervals can be told apart
+_APART = 0.045  # decades between two curves at the same rate, so that their intervals do not overlap
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of panels: what they show; log: on a logarithmic axis; level, about: a dotted line and its name."""
+    """One line of panels and its label; log: on a logarithmic axis; level, about: a dotted line and its name."""
 
     label: str
     panels: Mapping[str, Mapping[str, Sequence[Point]]]  # title → curves by name
@@ -52,7 +52,7 @@ class Pair:
 
 
 def draw_rates(lines: Sequence[Line], lost: str = "") -> Figure:
-    """Panels in lines over a common logarithmic axis of learning rates. ``lost``: what an open marker means."""
+    """Panels in lines over a common logarithmic axis of learning rates. ``lost``: the meaning of an open marker."""
     titles = list(dict.fromkeys(title for line in lines for title in line.panels))
     figure = new_figure(max(2.5 * len(titles), 6.4) + 0.6, 2.35 * len(lines) + 0.8)
     figure.set_layout_engine("constrained")

@@ -1,4 +1,4 @@
-"""Trained sentence encoders: scores, settings that were tried, checkpoints on the sphere, and margins."""
+"""Trained sentence encoders: scores, tried settings, checkpoints on the sphere, and margins."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def draw_margins(
 
 
 def _draw_points(axis: Axes, points: Sequence[MarginPoint]) -> None:
-    """Mean and every run of each margin, with a marker of its own, joined in the order of margins."""
+    """Mean and every run of each margin. Each margin has its own marker, and a line joins them in order."""
     if not points:
         _nothing(axis)
         return
@@ -239,7 +239,7 @@ def _handles() -> list[Any]:
 
 
 def _draw_curve(axis: Axes, curve: Series, colour: str, line: Any, label: str = "", marker: str = "o") -> None:
-    """The mean over runs, between the lowest and the highest."""
+    """The mean over runs, in a band from the lowest to the highest."""
     steps = [step for step, _ in curve]
     axis.plot(steps, [_mean(values) for _, values in curve], linestyle=line, color=colour, linewidth=1.5,
               marker=marker, markersize=3.4, label=label or "_")  # fmt: skip

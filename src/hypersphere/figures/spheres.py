@@ -161,6 +161,6 @@ def _cloud(axis: Axes, seen: NDArray[np.float64], shades: NDArray[np.float64], t
     front = seen[:, 2] >= 0
     x, y = seen[:, 0], seen[:, 1]
     axis.scatter(x[~front], y[~front], s=5, color="#9aa7b3", alpha=0.45, linewidth=0, zorder=2)
-    dark = ListedColormap(colormaps["viridis"](np.linspace(0, 0.88, 256)))  # its yellow end is lost on a light ball
+    dark = ListedColormap(colormaps["viridis"](np.linspace(0, 0.88, 256)))  # its yellow end is faint on a light ball
     colours: dict[str, Any] = {"c": shades[front], "cmap": dark, "vmin": 0, "vmax": top}
     return axis.scatter(x[front], y[front], s=24, linewidth=0.3, edgecolor="white", zorder=4, **colours)

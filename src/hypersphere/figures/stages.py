@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HERE, PALE, PUBLISHED = "#0072b2", "#a9d3ee", "#8a5f00"
-MOST_TRIALS = 8  # of a search that are drawn, the best first
+MOST_TRIALS = 8  # drawn trials of a search, the best first
 
 
 @dataclass(frozen=True)
 class Gains:
-    """Points above the original by stage: as published, and those of every seed; what the original had."""
+    """Points above the original by stage, as published and of every seed, and the score of the original."""
 
     title: str
     published: Sequence[tuple[str, float]]

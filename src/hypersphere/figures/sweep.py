@@ -1,4 +1,4 @@
-"""What a setting does to an objective: its anatomy over several values of it."""
+"""Effect of a setting on an objective: its anatomy over several values of the setting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plot_sweep(
     *,
     source: str = "",
 ) -> Figure:
-    """One curve for each objective over the values of one setting; an objective without it is a level line."""
+    """One curve for each objective over the values of one setting; an objective without the setting is a level line."""
     figure = new_figure(9.0, 6.4)
     scope = next(iter(curves.values()))[0].scope
     about = textwrap.fill(source, 115, max_lines=2, placeholder=" …")

@@ -1,4 +1,4 @@
-"""A training run drawn: everything its monitor measured against the step, and where something went wrong."""
+"""Figure of a training run: all measurements of its monitor against the step, with its verdicts."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def save_run(
 
 
 def _panels(records: Sequence[Record]) -> list[CurvePanel]:
-    """The panels that have something to show, none of them twice; the score's has its name and best value."""
+    """The panels with data, each once; the panel of the score shows its name and best value."""
     panels = [panel for panel in PANELS if any(_points(records, curve, s) for curve in panel.curves for s in LINES)]
     measured = [record for record in records if not math.isnan(_number(record, "objective"))]
     if measured and all(_number(r, "objective") == _number(r, "infonce") for r in measured):
@@ -200,7 +200,7 @@ def _logarithmic(axis: Axes) -> None:
 
 
 def _more_ticks(axis: Axes) -> None:
-    """Where less than a decade is seen, 1, 2 and 5 may leave a single tick, which is no scale."""
+    """More ticks where the axis spans less than a decade: 1, 2 and 5 may leave a single tick, which is no scale."""
     from matplotlib.ticker import MaxNLocator
 
     low, high = axis.get_ylim()

@@ -1,4 +1,4 @@
-"""Unit vectors and what can be measured between them."""
+"""Unit vectors and the measures between them."""
 
 from hypersphere.geometry.angles import angle, chord, cosine, tangent
 from hypersphere.geometry.configurations import cross_polytope, simplex, uniform_points

@@ -1,4 +1,4 @@
-"""Cosine, chord, angle, tangent part; all with finite gradients where the mathematics allows one."""
+"""Cosine, chord, angle and tangent part, all with finite gradients where the mathematics allows one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def angle(cos: Tensor, margin: float | None = None) -> Tensor:
     1.570796
     """
     inside = margin if margin is not None else (1e-14 if cos.dtype == torch.float64 else 1e-7)
-    inside = max(inside, torch.finfo(cos.dtype).eps) if inside else inside  # what half precision can tell from 1
+    inside = max(inside, torch.finfo(cos.dtype).eps) if inside else inside  # half precision distinguishes this from 1
     angles = cos.clamp(-1 + inside, 1 - inside).arccos()
     exact = exact_squared(cos)
     if exact is None:

@@ -1,8 +1,8 @@
 """Squared distances of unit vectors that nearly coincide.
 
-2 - 2 cos has an error of some 1e-7 in float32, which is all of it for vectors 3e-4 apart: a distance or an angle made
-of it, and a gradient, which is its inverse, are noise there. A cosine that comes with its vectors, as those that the
-engine hands to an objective do, has its squared distance computed from these where that is small.
+2 - 2 cos has an error of about 1e-7 in float32, which is as large as the value for vectors 3e-4 apart. A distance or an
+angle computed from it, and the gradient, which is its inverse, are noise there. The cosines that the engine passes to
+an objective come with their vectors. Small squared distances are computed from these vectors.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor
 from hypersphere.torch_internals import plain_operations
 
 NEAR = 2**-6  # below this squared distance, 2 - 2 cos has fewer than five digits in float32
-MISMATCH = 2**-8  # a correction beyond what rounding explains (also that of TF32) is none
-ROUNDING = 2**-18  # cosines of float32 that differ by more are in order
+MISMATCH = 2**-8  # a correction larger than rounding (also that of TF32) is rejected
+ROUNDING = 2**-18  # float32 cosines that differ by more are in the right order
 FEW_RIVALS = 8  # up to this many for each row, distances are computed one by one
 
 Squared = Callable[[Tensor], Tensor | None]
@@ -33,7 +33,8 @@ def with_vectors(cos: Tensor, squared: Squared) -> Tensor:
 
 
 def vectors_of(cos: Tensor) -> Squared | None:
-    """The function a tensor was given; None if it has none, was changed since, or torch's own operations must do."""
+    """The function attached to a tensor; None if there is none, the tensor changed, or only torch's own operations may
+    run."""
     squared: Squared | None
     squared, version = getattr(cos, "_squared", (None, None))
     if squared is None or plain_operations():
@@ -42,13 +43,13 @@ def vectors_of(cos: Tensor) -> Squared | None:
 
 
 def detached(cos: Tensor) -> Tensor:
-    """Without its gradient, but with its vectors."""
+    """The tensor without its gradient, but with its vectors."""
     known, bare = vectors_of(cos), cos.detach()
     return bare if known is None else with_vectors(bare, known)
 
 
 def exact_squared(cos: Tensor) -> Tensor | None:
-    """Squared distances without gradient, from the vectors where these are near; None: 2 - 2 cos is as good."""
+    """Squared distances without gradient, from the vectors where they are near; None: 2 - 2 cos is as accurate."""
     known = vectors_of(cos)
     return None if known is None else known(cos.detach())
 
@@ -64,7 +65,7 @@ def squared_chord(cos: Tensor) -> Tensor:
 
 
 def corrected(cos: Tensor, exact: Tensor) -> Tensor:
-    """2 - 2 cos, and ``exact`` where that is near and the two agree but for rounding."""
+    """2 - 2 cos, replaced by ``exact`` where the vectors are near and the two agree up to rounding."""
     plain = 2 - 2 * cos
     return torch.where((plain < NEAR) & ((exact - plain).abs() < MISMATCH), exact, plain)
 
@@ -93,7 +94,7 @@ class MatrixDistances:
 
     rows: Tensor  # (B, D)
     keys: tuple[Tensor, ...]  # (M_1, D), …, M in all
-    own: Callable[[], tuple[Tensor, Tensor]]  # the entries of each row's own instance, which are not looked at
+    own: Callable[[], tuple[Tensor, Tensor]]  # the entries of each row's own instance, which are skipped
 
     def __call__(self, cos: Tensor) -> Tensor | None:
         if not self.more_digits(cos) or not cos.numel():
@@ -108,11 +109,11 @@ class MatrixDistances:
         return squared
 
     def more_digits(self, cos: Tensor) -> bool:
-        """Whether there is a type with more digits than the cosines have."""
+        """Whether a type with more digits than that of the cosines exists."""
         return cos.dtype != torch.float64 and cos.device.type != "mps"
 
     def of_lines(self, cos: Tensor, lines: Tensor) -> Tensor:
-        """Squared distances of some rows to all keys: (L,) -> (L, M). In float64, so that a product will do."""
+        """Squared distances of some rows to all keys: (L,) -> (L, M). In float64 a product is accurate enough."""
         rows = self.rows[lines].double()
         squared = []
         for keys in self.keys:
@@ -122,7 +123,7 @@ class MatrixDistances:
         return corrected(cos[lines], torch.cat(squared, dim=1))
 
     def nearest(self, cos: Tensor, largest: Tensor, mask: Tensor | None = None) -> NearestDistances | None:
-        """The nearest keys, where ``largest`` (B,) is the largest cosine of each row; None: cosines tell them apart.
+        """The nearest keys, where ``largest`` (B,) is the largest cosine of each row; None: cosines distinguish them.
 
         mask: the keys that count (B, M); None: all, and a cosine of -inf marks those that do not.
         """

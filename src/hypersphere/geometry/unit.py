@@ -1,4 +1,4 @@
-"""Rows scaled to length one, whatever their size."""
+"""Rows of any size, scaled to length one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def normalize(
 ) -> tuple[Tensor, Tensor]:
     """Unit rows h (N, D) and the inverse norms (N, 1), in float32 or better.
 
-    memory: if nothing is differentiated, who is asked for the place of the rows: like a tensor, for so many numbers.
+    memory: workspace for the rows if nothing is differentiated; called with a tensor of the same type and a size.
     The gradient with respect to z is (I - h hᵀ) ∂L/∂h times the inverse norm, which is 0 for a zero row.
     """
     if not z.is_floating_point():
@@ -60,7 +60,7 @@ def widened(z: Tensor) -> Tensor:
 
 
 class _Scaled(torch.autograd.Function):
-    """z times its inverse norm. Its gradient takes half the time of that of a norm, which must think of zeros."""
+    """z times its inverse norm. Its gradient takes half the time of the gradient of a norm, which must handle zeros."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, inverse: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ class NotFiniteRowsError(ValueError):
 
 def require_finite(z: Tensor, name: str) -> None:
     """One sentence that names the rows with NaN or Inf, if there are any."""
-    if z.detach().sum().isfinite():  # which it is not if any of its numbers is not
+    if z.detach().sum().isfinite():  # the sum is not finite if any entry is not
         return
     bad = (~z.detach().isfinite().all(dim=1)).nonzero().flatten()
     if len(bad):

@@ -1,4 +1,4 @@
-"""What a run leaves behind for a reader: tables, files written whole or not at all."""
+"""Results for a reader: tables, pages, and files written whole or not at all."""
 
 from hypersphere.report.files import atomic_write
 from hypersphere.report.tables import markdown_table

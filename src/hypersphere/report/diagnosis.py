@@ -1,4 +1,4 @@
-"""A diagnosis as a page: the verdict first, then the pictures, then every number and how it was judged."""
+"""A diagnosis as a page: the verdict first, then the pictures, then every number and its threshold."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CAPTIONS = {
 
 
 def diagnosis_page(diagnosis: Diagnosis, source: str, note: str = "") -> str:
-    """One self-contained HTML page; needs matplotlib. ``note``: what is to be known of the source, if anything."""
+    """One self-contained HTML page; needs matplotlib. ``note``: a remark on the source, if any."""
     from hypersphere.figures.diagnosis import plots
 
     drawn = [(figure, *CAPTIONS[name]) for name, figure in plots(diagnosis, source).items()]

@@ -13,19 +13,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 Content = str | bytes | Callable[[Path], object]
-# What opening a folder or syncing it raises where the system has no such thing.
+# Errors of opening or syncing a folder on systems that do not support it.
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)
 _UNFINISHED = ".unfinished"  # the end of the name of a folder in which a file is written before it is renamed
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/([0-9]+)|(stdout)|(stderr))|/proc/self/fd/([0-9]+)")
 
 
 def atomic_write(path: Path, content: Content) -> Path:
-    """Writes beside ``path`` and renames: whoever reads it sees the old file or the new one, never half of it.
+    """Writes beside ``path`` and renames: a reader sees the old file or the new one, never half of it.
 
-    What a symbolic link points to is replaced, not the link; a device, a FIFO or a descriptor (``/dev/stdout``) is
-    written into. A file that was there keeps its permissions.
+    The target of a symbolic link is replaced, not the link; a device, a FIFO or a descriptor (``/dev/stdout``) is
+    written into. An existing file keeps its permissions.
 
-    content: what is written, or who writes it into the file named.
+    content: the text or bytes, or a function that writes them into the path it is given.
     """
     if (descriptor := _descriptor(path)) is not None:
         _write_into(os.dup(descriptor), content)
@@ -48,7 +48,7 @@ def atomic_write(path: Path, content: Content) -> Path:
             content(fresh)
         else:
             fresh.write_bytes(_bytes(content))
-        sync(fresh)  # opened anew: who wrote it may have put one file in the place of another
+        sync(fresh)  # opened anew: the writer may have replaced the file by another
         os.chmod(fresh, stat.S_IMODE(mode))
         os.replace(fresh, target)
     sync(target.parent)
@@ -74,23 +74,23 @@ def sync(path: Path) -> None:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """What ``atomic_write`` left in a folder, or in one inside it, when it was killed."""
+    """Temporary folders that a killed ``atomic_write`` left in a folder or below it."""
     return [path for path in folder.rglob(f".*{_UNFINISHED}") if path.is_dir()]
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Takes away what ``atomic_write`` left; nobody else may be writing there."""
+    """Deletes the temporary folders of a killed ``atomic_write``; no other process may be writing there."""
     for path in unfinished(folder):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def is_stream(path: Path) -> bool:
-    """Whether what is written there goes elsewhere: into a device, a FIFO, or a descriptor of this process."""
+    """Whether the path leads to a device, a FIFO, or a descriptor of this process."""
     return _descriptor(path) is not None or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def _descriptor(path: Path) -> int | None:
-    """The descriptor that a path is another name of. To open it anew would cut the file it leads to."""
+    """The descriptor that a path names. Opening the path anew would truncate its file."""
     match = _DESCRIPTOR.fullmatch(os.path.abspath(path))
     if match is None:
         return None
@@ -100,7 +100,7 @@ def _descriptor(path: Path) -> int | None:
 
 def _write_into(handle: int, content: Content) -> None:
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()  # what was printed before stands before it
+        stream.flush()  # keeps earlier output first
     if callable(content):
         with tempfile.TemporaryDirectory() as folder:
             content(Path(folder) / "content")

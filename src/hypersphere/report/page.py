@@ -94,7 +94,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequenc
 
 
 def pictures(figures: Iterable[tuple[Figure, str, str]]) -> str:
-    """Figures side by side where there is room: (figure, title, caption); a wide one scrolls on a small screen."""
+    """Figures side by side where there is room: (figure, title, caption); a wide figure scrolls on a small screen."""
     drawn = (
         f'<figure><div class="drawing" style="--least: {READABLE * figure.get_figwidth():.0f}rem">'
         f"{_svg(figure, title, place)}</div>"
@@ -109,9 +109,9 @@ def escape(words: str) -> str:
 
 
 def _svg(figure: Figure, title: str, place: int) -> str:
-    """The figure as SVG whose identifiers are its own, since several stand on one page.
+    """The figure as SVG with unique identifiers, since one page holds several figures.
 
-    Without a ground of its own: a browser that darkens pages turns letters white, but not what is behind them.
+    The background is transparent: a browser that darkens pages turns letters white, but not the background behind them.
     """
     import matplotlib
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table that reads well both rendered and as it is: first column to the left, the others to the right.
+    """A table that is readable both rendered and as text: first column to the left, the others to the right.
 
     >>> print(markdown_table(["objective", "ratio"], [["met", "1.1"]]))
     | objective | ratio |

@@ -1,4 +1,4 @@
-"""What anybody can run on an objective of their own: ours, a module of another library, a function."""
+"""Checks for any objective: one of ours, a module of another library, a function."""
 
 from hypersphere.testing.degenerate import assert_survives
 from hypersphere.testing.distributed import assert_distributed_exact
@@ -18,9 +18,9 @@ __all__ = [
 
 
 def check(objective: object, world_size: int = 2) -> str:
-    """Everything that needs no knowledge of the formula: streaming, degenerate input, several processes.
+    """All checks that do not depend on the formula: streaming, degenerate input, several processes.
 
-    Returns a sentence with what was checked. A loss that is evaluated on whole views (a function or a module that is
+    Returns a sentence that names the checks. A loss that is evaluated on whole views (a function or a module that is
     not hypersphere's, an objective of features) has no blocks, so its streaming is not checked.
     Finite differences are left to ``assert_gradient_exact``: an objective with detached weights fails them rightly.
 

@@ -1,4 +1,4 @@
-"""Does a loss on several processes have the gradient of one process that holds the whole batch?"""
+"""Compares the gradient of a loss on several processes with that of one process that holds the whole batch."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def assert_distributed_exact(
 ) -> None:
     """After DDP's averaging, an encoder's gradient on ``world_size`` real processes is that of one process.
 
-    Every process gets a share of the batch, embeds it with a DDP-wrapped encoder (float64) and calls the objective;
-    encoder gradient, the gradient of the objective's own parameters, and value are compared with one process that
-    embeds the whole batch, and what differs is reported one by one.
+    Every process gets a shard of the batch, embeds it with a DDP-wrapped encoder (float64) and calls the objective.
+    Encoder gradient, gradient of the objective's own parameters, and value are compared with one process that embeds
+    the whole batch. Each difference is reported separately.
 
-    equal_shares: shares of one size, for a loss that gathers only such (open_clip's, sentence-transformers'); if not,
-        every process has a share of a different size.
-    value: "same": every process reports that of the whole batch; "mean": each that of its own anchors, whose mean over
-        the processes it is (sentence-transformers', open_clip's with local_loss; with equal shares); "any": it is not
-        compared.
+    equal_shares: shards of one size, for a loss that gathers only such (open_clip's, sentence-transformers'); if not,
+        every process has a shard of a different size.
+    value: "same": every process reports the value of the whole batch; "mean": each process reports the value of its own
+        anchors, and their mean over the processes is that of the whole batch (sentence-transformers', open_clip's with
+        local_loss; with equal shards); "any": the value is not compared.
 
-    Our own objectives are tried with ``gather=True``, with labels, and with
-    and without extra negatives; any other module or picklable function is called on the two views as it is.
+    Our own objectives are tried with ``gather=True``, with labels, and with and without extra negatives; any other
+    module or picklable function is called on the two views unchanged.
 
     >>> import hypersphere as hs
     >>> assert_distributed_exact(hs.create_objective("infonce"), world_size=1)
@@ -88,7 +88,7 @@ def _share(objective: Any, sizes: list[int], dim: int, seed: int, extra: int) ->
 
 
 def _step(objective: Any, sizes: list[int], ranks: range, dim: int, seed: int, extra: int, parallel: bool) -> Result:
-    """One forward and backward on the shares of ``ranks``."""
+    """One forward and backward on the shards of ``ranks``."""
     torch.manual_seed(seed)
     encoder: nn.Module = nn.Sequential(nn.Linear(dim, 8), nn.Tanh(), nn.Linear(8, dim)).double()
     if parallel:
@@ -112,7 +112,7 @@ def _step(objective: Any, sizes: list[int], ranks: range, dim: int, seed: int, e
 
 
 def _of_gradient(whole: Result, shares: list[Result], tolerance: float) -> str:
-    """What is wrong with the encoder's gradient, which is the same on all processes; "" if nothing is."""
+    """The error in the encoder's gradient, which is the same on all processes; "" if there is none."""
     expected, actual = (torch.cat([gradient.flatten() for gradient in each[1]]) for each in (whole, shares[0]))
     error = (actual - expected).abs().max().item()
     if error <= tolerance * (1 + expected.abs().max().item()):
@@ -124,7 +124,7 @@ def _of_gradient(whole: Result, shares: list[Result], tolerance: float) -> str:
 
 
 def _of_parameters(whole: Result, shares: list[Result], tolerance: float) -> list[str]:
-    """The same of the objective's own parameters, which DDP does not average."""
+    """The same for the objective's own parameters, which DDP does not average."""
     return [
         f"process {rank}: gradient of the objective's parameter {place} is {mine}, not {one}"
         for rank, (_, _, own) in enumerate(shares)
@@ -135,7 +135,7 @@ def _of_parameters(whole: Result, shares: list[Result], tolerance: float) -> lis
 
 
 def _of_value(whole: float, reported: list[float], value: str, tolerance: float) -> str:
-    """The same of the value that the processes report."""
+    """The same for the value that the processes report."""
     if value == "any":
         return ""
     near = tolerance * (1 + abs(whole))

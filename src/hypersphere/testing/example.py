@@ -1,4 +1,4 @@
-"""A small batch to try an objective on, and the one way to call whatever is tried."""
+"""A small batch to try an objective on, and one way to call any objective."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def some_labels(size: int) -> Tensor:
 
 
 def call(objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor, negatives: Tensor | None) -> Tensor:
-    """The loss: labels and negatives go to our own objectives, other callables get the two views."""
+    """The loss: our own objectives get labels and negatives, other callables get the two views."""
     require_callable(objective)
     value = objective(z1, z2, labels, negatives=negatives) if isinstance(objective, Objective) else objective(z1, z2)
     if not isinstance(value, Tensor):
@@ -43,13 +43,13 @@ def require_callable(objective: object) -> None:
 
 
 def parameters(objective: Any) -> list[nn.Parameter]:
-    """Those that are learned."""
+    """The learned parameters."""
     all_parameters = objective.parameters() if isinstance(objective, nn.Module) else []
     return [parameter for parameter in all_parameters if parameter.requires_grad]
 
 
 def in_type(objective: Any, dtype: torch.dtype) -> Any:
-    """A copy that computes in this type, if it has any numbers of its own."""
+    """A copy that computes in this type, if the objective is a module."""
     return copy.deepcopy(objective).to(dtype) if isinstance(objective, nn.Module) else objective
 
 
@@ -68,19 +68,19 @@ def require_one_number(value: Tensor) -> Tensor:
 
 
 def named(objective: Any) -> str:
-    """How a sentence calls it."""
+    """Name of the objective in a message."""
     if isinstance(objective, Objective):
         return repr(objective)
     return str(getattr(objective, "__name__", type(objective).__name__))
 
 
 def is_foreign(objective: Any) -> bool:
-    """Whether it is a function or a module that its author wrote without this package."""
+    """Whether the objective is a function or a module that its author wrote without this package."""
     return not isinstance(objective, Objective) or isinstance(objective, FunctionObjective)
 
 
 def compares_pairs(objective: Any) -> bool:
-    """Whether it, or its innermost base, is a function of pairs: it is streamed then, and takes extra negatives."""
+    """Whether the objective, or its innermost base, is a function of pairs: it streams and takes extra negatives."""
     without = FeatureObjective, FunctionObjective, WholeObjective
     while isinstance(objective, Objective) and not isinstance(objective, without):
         if not hasattr(objective, "base"):
@@ -90,5 +90,5 @@ def compares_pairs(objective: Any) -> bool:
 
 
 def dimension(objective: Any, otherwise: int) -> int:
-    """The dimension one of our objectives insists on, if it does; what others call so may be anything."""
+    """The dimension that one of our objectives requires, if any; in other modules this attribute may mean anything."""
     return int(getattr(objective, "dim", otherwise)) if isinstance(objective, Objective) else otherwise

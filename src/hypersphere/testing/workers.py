@@ -24,7 +24,7 @@ GRACE = 5.0  # seconds for the others to fail too, or to be found waiting, once 
 
 
 class Workers:
-    """A group of ``world_size`` processes; each runs what it is sent, with the group initialised."""
+    """A group of ``world_size`` processes; each runs the functions it receives, with the group initialised."""
 
     def __init__(self, world_size: int) -> None:
         if world_size < 1:
@@ -69,7 +69,7 @@ class Workers:
         return [answer[1] for answer in answers if answer]
 
     def _meet(self) -> None:
-        """Waits until all have started, which on a busy machine takes longer than most of what they run."""
+        """Waits until all have started; on a busy machine this takes longer than most checks."""
         when = "before it began; a script that starts processes needs its work under `if __name__ == '__main__':`, "
         started = self._answers(distributed.timeout().total_seconds(), when + "in a file")
         silent = [rank for rank, answer in enumerate(started) if answer is None]
@@ -79,7 +79,7 @@ class Workers:
         self._met = True
 
     def _answers(self, timeout: float, when: str) -> list[tuple[bool, Any] | None]:
-        """What the processes answer, by rank; None: not in time, which is short once one of them has failed."""
+        """Results of the processes, by rank; None: a timeout, which is short once one of them has failed."""
         answers: dict[int, tuple[bool, Any]] = {}
         end = time.monotonic() + timeout
         while len(answers) < self.world_size:

@@ -1,4 +1,4 @@
-"""Losses with negatives of each anchor's own (Table 1 of Li et al. 2024): own term, gradient in h_i.
+"""Losses in which each anchor has its own negatives (Table 1 of Li et al. 2024): gradient of the own term in h_i.
 
 Errata are corrected: the nearest negative for the triplets, gates that close when the gap reaches m.
 """

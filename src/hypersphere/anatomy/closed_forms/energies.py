@@ -1,7 +1,8 @@
-"""Alignment with an energy of the pairs: none of these dissipates. Gradients of the batch loss in h_i, unless said.
+"""Alignment with an energy of the pairs. None of these dissipates. Gradients are of the batch loss in h_i, unless a
+form states otherwise.
 
-Negatives are those of the anchor's own view (``align_uniform``: either view's). Their weights are shares of the energy
-of the whole batch, which is taken from the rows of all anchors.
+Negatives come from the anchor's own view (``align_uniform``: from either view). Their weights are shares of the energy
+of the whole batch, which is computed from the rows of all anchors.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def align_uniform(
 @form("mhe")
 def mhe(positive: Tensor, negative: Tensor, weight: float = 10.0) -> Components:
     """W = 2ν e^{2a_ij} / Σ_{k<l} e^{2a_kl}, R = Σ_{k<l} e^{2a_kl} / (νN Σ_{k≠i} e^{2a_ik})."""
-    # twice: a sum over k < l is half of that over ordered pairs
+    # factor 2: a sum over k < l is half of the sum over ordered pairs
     return without_dissipation(4 * weight * share_of_all_pairs(2 * negative.cos()), 2 / (negative.shape[-1] + 1))
 
 
@@ -56,7 +57,7 @@ def mhs(positive: Tensor, negative: Tensor, weight: float = 1.0) -> Components:
 def dhel(positive: Tensor, negative: Tensor, temperature: float = 0.3, scope: str = "anchor") -> Components:
     """Own term: GD = 1, W = softmax/τ over the anchor's own view, R = 1.
 
-    scope "batch" is the full gradient, h_i being a negative of the others too: W = (q_ij + q_ji)/τ and
+    scope "batch" is the full gradient, where h_i is also a negative of the others: W = (q_ij + q_ji)/τ and
     R = 1/(1 + Σ_j q_ji), for a whole batch whose rows leave out the diagonal and keep the order.
     """
     own = dcl(positive, negative, temperature)

@@ -1,4 +1,4 @@
-"""What a closed form is, and which there are."""
+"""Definition and registry of closed forms."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _WITHOUT = {
 def closed_form(name: str) -> Form:
     """The closed form of an objective: a function of angles and the objective's own parameters.
 
-    It takes the angle of the positive (B,) and those of the negatives (B, n), of B anchors in a batch of N = n + 1,
-    and returns GD (B,), W (B, n), R (B,). Any number of dimensions may stand before B.
+    It takes the angles of the positives (B,) and of the negatives (B, n), for B anchors in a batch of N = n + 1, and
+    returns GD (B,), W (B, n), R (B,). Any number of dimensions may precede B.
 
     >>> gd, weight, ratio = closed_form("mpt")(torch.tensor([0.3]), torch.tensor([[0.4, 1.5]]))
     >>> gd.tolist(), weight.tolist(), ratio.tolist()
@@ -47,7 +47,7 @@ def closed_form(name: str) -> Form:
 
 
 def list_closed_forms() -> list[str]:
-    """Names of the objectives that have one."""
+    """Names of the objectives that have a closed form."""
     return sorted(_FORMS)
 
 
@@ -67,13 +67,13 @@ def softmax_weight(negative: Tensor, temperature: float) -> Tensor:
 
 
 def folded(angle: Tensor) -> Tensor:
-    """The same angle in [0, π]: a simulated one may lie a little outside."""
+    """The same angle in [0, π]: a simulated angle may lie slightly outside."""
     size = angle.abs()
     return torch.minimum(size, 2 * pi - size)
 
 
 def nearest(negative: Tensor) -> tuple[Tensor, Tensor]:
-    """Smallest angle (B,), and 1 at its place (B, n)."""
+    """Smallest angle (B,), and 1 at its index (B, n)."""
     angle, place = folded(negative).min(dim=-1, keepdim=True)
     return angle.squeeze(-1), torch.zeros_like(negative).scatter(-1, place, 1.0)
 
@@ -92,7 +92,7 @@ def without_dissipation(weight: Tensor, pull: Tensor | float) -> Components:
 def share_of_all_pairs(logits: Tensor) -> Tensor:
     """e^{x_ij} / Σ_{k≠l} e^{x_kl} over the N(N-1) pairs of a batch, N = n + 1, from the rows (B, n) of its anchors.
 
-    The sum is N times the mean over the B anchors: all of the batch, or others drawn like them.
+    The sum is N times the mean over the B anchors, which are the whole batch or a sample from its distribution.
     """
     anchors, negatives = logits.shape[-2:]
     size = anchors * negatives

@@ -1,7 +1,7 @@
 """The modified objectives of Li et al. 2024, stage by stage (Table 2, Eq. 14 to 17): GD = d_i from +gd on.
 
-``negative`` are the angles within the anchor's own view, ``cross`` those with the other view, by which the gate
-d_i = 1[cos θ_ii' - max_k cos θ_ik' < m] is decided; without them one set of angles serves for both.
+``negative`` are the angles within the anchor's own view. ``cross`` are the angles with the other view, which decide the
+gate d_i = 1[cos θ_ii' - max_k cos θ_ik' < m]; without ``cross`` one set of angles serves for both.
 """
 
 from __future__ import annotations

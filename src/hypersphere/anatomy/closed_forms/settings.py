@@ -1,4 +1,4 @@
-"""An objective's own parameters, as its closed form wants them."""
+"""An objective's own parameters, as its closed form takes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from hypersphere.anatomy.closed_forms.forms import closed_form
 from hypersphere.objectives import Objective
 
-# Settings that change nothing in an anchor's GD, W and R, or that the angles given to a form tell it.
+# Settings that do not change an anchor's GD, W and R, or that follow from the angles given to a form.
 _NEUTRAL = {"reduction", "gather", "learnable"}
 _TOLD = {
     "dcl": {"negatives"},
@@ -20,9 +20,9 @@ _WANTED = {"barlow": {"normalization": "unit"}}
 
 
 def form_settings(objective: Objective) -> dict[str, Any]:
-    """What ``closed_form(objective.name)`` is called with to be this objective's.
+    """Arguments with which ``closed_form(objective.name)`` describes this objective.
 
-    ValueError where it has none, or none with its settings.
+    Raises ValueError if the objective has no closed form, or none with its settings.
 
     >>> from hypersphere import create_objective
     >>> form_settings(create_objective("met", margin=0.4))
@@ -41,7 +41,7 @@ def form_settings(objective: Objective) -> dict[str, Any]:
 
 
 def _baseline(objective: Any) -> dict[str, Any]:
-    """Li's baseline, whatever its numbers; another combination of components is what its components are."""
+    """Li's baseline with any numbers; any other combination of components is identified by its components."""
     gate, weight, ratio = objective.dissipation, objective.weight, objective.ratio
     kinds = tuple(getattr(each, "name", None) for each in (gate, weight, ratio))
     if kinds != ("margin", "softmax", "constant") or weight.scaled or objective.negatives != "cross":
@@ -50,5 +50,5 @@ def _baseline(objective: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A learned number as it stands."""
+    """The current value of a learned number."""
     return value.item() if hasattr(value, "item") else value
