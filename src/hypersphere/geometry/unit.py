@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,12 +24,9 @@ def unit(z: Tensor) -> Tensor:
     return normalize(z)[0]
 
 
-def normalize(
-    z: Tensor, name: str = "z", memory: Callable[[Tensor, int], Tensor] | None = None
-) -> tuple[Tensor, Tensor]:
+def normalize(z: Tensor, name: str = "z") -> tuple[Tensor, Tensor]:
     """Unit rows h (N, D) and the inverse norms (N, 1), in float32 or better.
 
-    memory: workspace for the rows if nothing is differentiated; called with a tensor of the same type and a size.
     The gradient with respect to z is (I - h hᵀ) ∂L/∂h times the inverse norm, which is 0 for a zero row.
     """
     if not z.is_floating_point():
@@ -43,8 +39,6 @@ def normalize(
     smallest, largest = (float(bound) for bound in torch.aminmax(norm.detach()))
     if _SAFE[0] < smallest and largest < _SAFE[1]:  # False also for NaN
         inverse = norm.reciprocal()
-        if memory is not None:
-            return torch.mul(z, inverse, out=memory(z, z.numel()).view(z.shape)), inverse
         h: Tensor = z * inverse if plain else _Scaled.apply(z, inverse)  # type: ignore[no-untyped-call]
         return h, inverse.detach()
     return _normalize_extreme(z, name)
