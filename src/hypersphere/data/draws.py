@@ -1,4 +1,4 @@
-"""Reproducible random draws that leave other generators undisturbed."""
+"""Reproducible random draws that leave other generators as they are."""
 
 from __future__ import annotations
 

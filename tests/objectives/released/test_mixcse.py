@@ -1,4 +1,4 @@
-"""MixCSE's code: everybody's mixes, and similarity 0 where one is mostly the anchor's positive."""
+"""MixCSE's code: the mixes of all instances, and similarity 0 where one is mostly the anchor's positive."""
 
 from __future__ import annotations
 
