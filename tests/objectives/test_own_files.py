@@ -154,7 +154,7 @@ def test_a_function_returns_one_number(mine: Path, answer: str, said: str) -> No
 
 
 def test_a_function_takes_no_further_negatives(mine: Path) -> None:
-    with pytest.raises(ValueError, match="pull is a plain function of two views: it takes no further negatives"):
+    with pytest.raises(ValueError, match="pull is a plain function of two views: it takes no negatives"):
         hs.create_objective("mine.py:pull")(Z1, Z2, negatives=Z2)
 
 

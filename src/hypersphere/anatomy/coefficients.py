@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hypersphere.engine import Read, Statistics
+from hypersphere.engine import Inputs, Read, Statistics
 from hypersphere.engine.batch import Direction, apply_metric, assemble, directions, positives
 from hypersphere.engine.reductions import reduce_anchors
 from hypersphere.objectives import PairwiseObjective
@@ -113,7 +113,7 @@ def of_objective(
     same_label = (
         same_label_of(labels, 0 if extra is None else len(extra)) if objective.labelled and labels is not None else None
     )
-    batch, _ = assemble(objective, h, other, labels, extra)
+    batch, _ = assemble(objective, Inputs(h, other, labels, extra))
     by_direction: list[Statistics] = []
     leaves: list[tuple[Direction, Tensor, list[Tensor]]] = []
     with torch.enable_grad():
@@ -124,7 +124,7 @@ def of_objective(
         total = _total(objective, by_direction, scope)
     flat = [leaf for _, positive, matrices in leaves for leaf in (positive, *matrices)]
     grads = iter(torch.autograd.grad(total, flat, allow_unused=True))
-    size, more = batch.size, len(batch.rows[2])
+    size, more = batch.size, batch.num_extra
     square = h.new_zeros(size, size)
     result = Coefficients(h.new_zeros(size), square, square.clone(), h.new_zeros(size, more), same_label)
     for direction, positive, matrices in leaves:
@@ -155,8 +155,9 @@ def _with_leaves(
         matrices.append(matrix.requires_grad_())
     positive = positives(objective, x, y)
     positive = (positive if away is None else torch.full_like(positive, away)).requires_grad_()
+    views = direction.views(slice(0, direction.batch.size))
     seen = direction.anchors(
-        objective, slice(0, direction.batch.size), x, y, positive, matrices, objective.prepare(x, y)
+        objective, slice(0, direction.batch.size), views, positive, matrices, objective.prepare(x, y)
     )
     return objective.block(seen), positive, matrices
 

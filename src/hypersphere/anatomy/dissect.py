@@ -24,7 +24,8 @@ from hypersphere.anatomy.coefficients import (
     undissipated,
     without_positives,
 )
-from hypersphere.engine.validation import check_views
+from hypersphere.engine import Inputs
+from hypersphere.engine.validation import check_inputs
 from hypersphere.geometry import normalize, tangent, unit
 from hypersphere.objectives import Objective, PairwiseObjective, within
 from hypersphere.objectives.anchors import CLOA
@@ -71,7 +72,7 @@ def dissect(
         raise ValueError(f"scope must be 'anchor' or 'batch', not {scope!r}")
     if most_anchors < 1:
         raise ValueError(f"most_anchors must be at least 1, not {most_anchors}")
-    check_views(z1, z2, labels, negatives)
+    check_inputs(Inputs(z1, z2, labels, negatives))
     if len(z1) < 2:
         raise ValueError(f"dissect needs at least two rows, not {len(z1)}")
     (h, inverse_norms), (other, _) = (normalize(z.detach().double(), view) for z, view in ((z1, "z1"), (z2, "z2")))

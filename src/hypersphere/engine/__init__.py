@@ -2,6 +2,7 @@
 
 from hypersphere.engine.evaluate import evaluate, evaluate_features
 from hypersphere.engine.gradient_cache import GradientCache
+from hypersphere.engine.inputs import GuideRule, Inputs
 from hypersphere.engine.mask import count
 from hypersphere.engine.objective import Anchors, Read, Statistics
 from hypersphere.engine.reductions import (
@@ -26,6 +27,8 @@ __all__ = [
     "Anchors",
     "Curve",
     "GradientCache",
+    "GuideRule",
+    "Inputs",
     "Read",
     "Statistics",
     "count",

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from hypersphere.engine.distributed import Shard, agree_on_shapes, gather_rows, world_size
+from hypersphere.engine.groups import Groups
+from hypersphere.engine.guide import Guide
+from hypersphere.engine.inputs import Inputs
 from hypersphere.engine.mask import mask_except
 from hypersphere.engine.objective import Anchors, PairContract, Read, RowContract
-from hypersphere.engine.validation import check_size, check_views
+from hypersphere.engine.validation import check_inputs, check_size
 from hypersphere.geometry import normalize, require_finite, widened
 from hypersphere.geometry.near import MatrixDistances, PairDistances, with_vectors
+
+# Entries of a block: their rows and columns, or a mask (B, M).
+Entries = tuple[Tensor, Tensor] | Tensor
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Two views (N, D) and extra negatives (M, D), normalised, of all processes together."""
+    """The views (N, D) and the extra negatives (M, D), normalised, of all processes together."""
 
-    rows: tuple[Tensor, Tensor, Tensor]  # z1, z2, negatives
-    labels: Tensor | None  # (N,)
+    rows: tuple[Tensor, ...]  # z1, z2, further views, and last the negatives
+    labels: Groups | None  # of the instances
+    ids: Groups | None
+    extra_ids: Groups | None
+    guide: Guide | None
     shard: Shard  # of the instances
     extra: Shard  # of the negatives
     requests: list[list[int]]  # by rank: the numbers each process sent along when the batch was assembled
@@ -31,53 +41,55 @@ class Batch:
     def size(self) -> int:
         return self.shard.total
 
+    @property
+    def num_views(self) -> int:
+        return len(self.rows) - 1
+
+    @property
+    def num_extra(self) -> int:
+        return len(self.rows[-1])
+
     def shard_of(self, index: int) -> Shard:
-        """The shard of z1, z2 or the negatives."""
-        return self.extra if index == 2 else self.shard
-
-    @cached_property
-    def classes(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The instances sorted by label, and for each instance: where its label begins in that order, how many
-        instances have it (0 for an unlabelled one), and its rank among them."""
-        assert self.labels is not None
-        labels = self.labels.contiguous()
-        known, order = labels.sort()
-        first, last = (torch.searchsorted(known, labels, right=right) for right in (False, True))
-        rank = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device)) - first
-        return order, first, torch.where(labels >= 0, last - first, 0), rank
+        """The shard of a view or of the negatives."""
+        return self.extra if index == self.num_views else self.shard
 
 
-def assemble(
-    objective: RowContract,
-    z1: Tensor,
-    z2: Tensor,
-    labels: Tensor | None,
-    negatives: Tensor | None,
-    requests: list[int] | None = None,
-) -> tuple[Batch, list[Tensor]]:
-    """The batch of all processes, and the inverse norms of this process's z1, z2 and negatives.
+def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None = None) -> tuple[Batch, list[Tensor]]:
+    """The batch of all processes, and the inverse norms of this process's views and negatives.
 
     requests: a few numbers that every process sends to every other.
     """
-    check_views(z1, z2, labels, negatives)
-    given = [z1, z2] if negatives is None else [z1, z2, negatives]
+    check_inputs(inputs)
+    given = [*inputs.all_views, *([] if inputs.negatives is None else [inputs.negatives])]
+    names = [*(f"z{number}" for number in range(1, len(inputs.all_views) + 1)), "negatives"]
     if torch.float64 in [z.dtype for z in given]:
         given = [widened(z).double() for z in given]
-    pairs = [_unit_rows(objective, z, name) for z, name in zip(given, ("z1", "z2", "negatives"), strict=False)]
-    if negatives is None:
+    pairs = [_unit_rows(objective, z, name) for z, name in zip(given, names, strict=False)]
+    if inputs.negatives is None:
         pairs.append((pairs[0][0].detach()[:0], pairs[0][1][:0]))
-    first, second, extra = (rows for rows, _ in pairs)
-    labels = None if labels is None else labels.long()
+    inverses = [inverse for _, inverse in pairs]
+    rows, labels = [rows for rows, _ in pairs], None if inputs.labels is None else inputs.labels.long()
+    ids, extra_ids, guide = _known_negatives(inputs)
     if world_size(objective.gather) == 1:
-        shard, extra_shard, everyone = Shard((len(z1),), 0), Shard((len(extra),), 0), [requests or []]
+        shard, extra, everyone = Shard((len(rows[0]),), 0), Shard((len(rows[-1]),), 0), [requests or []]
     else:
-        shard, extra_shard, everyone = agree_on_shapes(first, labels, extra, requests or [])
-        first, second, extra = (
-            gather_rows(rows.detach(), of) for rows, of in ((first, shard), (second, shard), (extra, extra_shard))
-        )
-        labels = None if labels is None else gather_rows(labels, shard)
+        shard, extra, everyone = agree_on_shapes(rows, labels, ids, guide, requests or [])
+        rows = [gather_rows(each.detach(), shard) for each in rows[:-1]] + [gather_rows(rows[-1].detach(), extra)]
+        labels, ids = (None if each is None else gather_rows(each, shard) for each in (labels, ids))
+        extra_ids = None if extra_ids is None else gather_rows(extra_ids, extra)
+        guide = [gather_rows(each, shard) for each in guide[:-1]] + [gather_rows(each, extra) for each in guide[-1:]]
     check_size(objective, shard.total)
-    return Batch((first, second, extra), labels, shard, extra_shard, everyone), [inverse for _, inverse in pairs]
+    batch = Batch(
+        rows=tuple(rows),
+        labels=None if labels is None else Groups(labels),
+        ids=None if ids is None else Groups(ids),
+        extra_ids=None if extra_ids is None else Groups(extra_ids),
+        guide=Guide(tuple(guide), inputs.rule) if guide else None,
+        shard=shard,
+        extra=extra,
+        requests=everyone,
+    )
+    return batch, inverses
 
 
 def _unit_rows(objective: RowContract, z: Tensor, name: str) -> tuple[Tensor, Tensor]:
@@ -88,43 +100,77 @@ def _unit_rows(objective: RowContract, z: Tensor, name: str) -> tuple[Tensor, Te
     return objective.rows(z), z.new_empty(0)
 
 
+@torch.no_grad()
+def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list[Tensor]]:
+    """This process's ids of instances and of extra negatives, and the guide's unit rows of each view and of them."""
+    num_extra = 0 if inputs.negatives is None else len(inputs.negatives)
+    ids = extra_ids = None
+    if inputs.ids is not None:
+        ids, unknown = inputs.ids.long(), inputs.ids.new_full((num_extra,), -1)
+        extra_ids = (unknown if inputs.ids_negatives is None else inputs.ids_negatives).long()
+    if inputs.guide is None:
+        return ids, extra_ids, []
+    guides = (inputs.guide,) * len(inputs.all_views) if isinstance(inputs.guide, Tensor) else inputs.guide
+    extra = guides[0][:0] if inputs.guide_negatives is None else inputs.guide_negatives
+    unit_rows = [normalize(each, "guide")[0] for each in (*guides, extra)]
+    wide = torch.float64 if torch.float64 in [each.dtype for each in unit_rows] else torch.float32
+    return ids, extra_ids, [each.to(wide) for each in unit_rows]
+
+
 def directions(objective: PairContract, batch: Batch) -> list[Direction]:
-    """The views that are anchors, each with the other one as its keys."""
-    views = (0, 1) if objective.anchors == "both" else (0,)
+    """The views that are anchors, each with the others as its keys."""
+    views = range(batch.num_views) if objective.anchors == "both" else (0,)
     return [Direction(batch, anchor, anchor == 0 or objective.extra_negatives == "both") for anchor in views]
 
 
 @dataclass(frozen=True)
 class Direction:
-    """One view as the anchors, the other as their keys."""
+    """One view as the anchors, the others as their keys."""
 
     batch: Batch
-    anchor: int  # 0 or 1
+    anchor: int  # the index of the view
     extra: bool = True  # whether its anchors meet the extra negatives
 
     @property
+    def others(self) -> tuple[int, ...]:
+        """The other views, in turn from the anchors' on."""
+        views = self.batch.num_views
+        return tuple((self.anchor + step) % views for step in range(1, views))
+
+    @property
     def other(self) -> int:
-        return 1 - self.anchor
+        """The view of the positives: the next one."""
+        return self.others[0]
 
     @property
     def num_extra(self) -> int:
-        return len(self.batch.rows[2]) if self.extra else 0
+        return self.batch.num_extra if self.extra else 0
 
     def local(self, block: slice) -> slice:
         """A block of the batch's rows, counted from the first row of this process."""
         start = self.batch.shard.start
         return slice(block.start - start, block.stop - start)
 
+    def views(self, block: slice) -> list[Tensor]:
+        """A block of rows in all views, without gradient."""
+        return [rows[block].detach() for rows in self.batch.rows[:-1]]
+
+    def moving(self, objective: PairContract) -> list[bool]:
+        """Which tensors of a block carry a gradient: each view, the positives, each matrix. In a one-sided objective
+        only the anchors' rows, the positives, and the matrices whose rows are the anchors."""
+        rows = [*range(self.batch.num_views), self.anchor, *(self.sources(read)[0] for read in objective.reads)]
+        return [not objective.one_sided or row == self.anchor for row in rows]
+
     # ------------------------------------------------------------------------------------------- rows and columns
 
     def sources(self, read: Read) -> tuple[int, tuple[int, ...]]:
         """The index of a matrix's rows in ``batch.rows``, and the indices of its columns."""
-        x, y, extra = self.anchor, self.other, ((2,) if self.num_extra else ())
+        x, y, extra = self.anchor, self.other, ((self.batch.num_views,) if self.num_extra else ())
         layout: dict[Read, tuple[int, tuple[int, ...]]] = {
-            "cross": (x, (y, *extra)),
+            "cross": (x, (*self.others, *extra)),
             "same": (x, (x, *extra)),
             "other": (y, (y, *extra)),
-            "both": (x, (y, x, *extra)),
+            "both": (x, (*self.others, x, *extra)),
         }
         return layout[read]
 
@@ -137,44 +183,108 @@ class Direction:
         for part in self.sources(read)[1]:
             yield part, slice(first, first := first + len(self.batch.rows[part]))
 
-    # -------------------------------------------------------------------------------------------------------- masks
+    # ---------------------------------------------------------------------------------- which columns are negatives
 
     def num_own(self, columns: int) -> int:
-        """How many columns belong to the anchor's own instance: 1, or 2 of "both"."""
+        """How many columns belong to the anchor's own instance: one for each view that is read."""
         return (columns - self.num_extra) // self.batch.size
 
     def own(self, indices: Tensor, columns: int) -> tuple[Tensor, Tensor]:
-        """The entries of the anchors' own instances in a block of these anchors (B,): (B, 1) and (B, 1 or 2)."""
+        """The entries of the anchors' own instances in a block of these anchors (B,): (B, 1) and (B, views read)."""
         line, own = torch.arange(len(indices), device=indices.device).unsqueeze(1), indices.unsqueeze(1)
-        return line, own if self.num_own(columns) == 1 else torch.cat([own, own + self.batch.size], dim=1)
+        return line, torch.cat([own + view * self.batch.size for view in range(self.num_own(columns))], dim=1)
 
-    def mask(self, indices: Tensor, columns: int) -> Tensor:
-        """True where a column is a negative of the anchor: of another instance."""
-        return mask_except(*self.own(indices, columns), (len(indices), columns), holds=False)
+    def excluded(self, read: Read, indices: Tensor) -> Entries:
+        """The entries of a block that are no negatives of their anchors: those of the own instance, of equal ids, and
+        those that the guide drops. Rows and columns of the entries, or a mask (B, M) if they cannot be listed."""
+        batch, columns = self.batch, self.num_columns(read)
+        own = self.own(indices, columns)
+        if batch.ids is None and batch.guide is None:
+            return own
+        if batch.guide is None and not self._many_equal_ids(indices):
+            return self._listed(read, indices, own)
+        mask = torch.zeros(len(indices), columns, dtype=torch.bool, device=indices.device)
+        if batch.guide is not None and len(indices):
+            self._mark_dropped(read, slice(int(indices[0]), int(indices[-1]) + 1), batch.guide, mask)
+        if batch.ids is not None:
+            for part, place in self.columns(read):
+                mask[:, place] |= self._ids_of(part).equal(batch.ids.keys[indices])
+        mask[own] = True
+        return mask
+
+    def _ids_of(self, part: int) -> Groups:
+        ids = self.batch.extra_ids if part == self.batch.num_views else self.batch.ids
+        assert ids is not None
+        return ids
+
+    def _many_equal_ids(self, indices: Tensor) -> bool:
+        ids = self.batch.ids
+        assert ids is not None
+        return 8 * int(ids.sizes(ids.keys[indices]).sum()) > len(indices) * self.batch.size
+
+    def _listed(self, read: Read, indices: Tensor, own: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """Rows and columns of the own instances and of equal ids, each entry once."""
+        assert self.batch.ids is not None
+        keys = self.batch.ids.keys[indices]
+        entries = [(own[0].expand_as(own[1]).flatten(), own[1].flatten())]
+        for part, place in self.columns(read):
+            line, member = self._ids_of(part).members(keys)
+            if part != self.batch.num_views:
+                different = member != indices[line]
+                line, member = line[different], member[different]
+            entries.append((line, member + place.start))
+        return torch.cat([line for line, _ in entries]), torch.cat([column for _, column in entries])
+
+    def _mark_dropped(self, read: Read, block: slice, guide: Guide, mask: Tensor) -> None:
+        row, _ = self.sources(read)
+        threshold = guide.threshold(self.anchor, self.other)
+        for part, place in self.columns(read):
+            kind = (
+                "extra"
+                if part == self.batch.num_views
+                else "cross"
+                if part != row
+                else ("other", "same")[row == self.anchor]
+            )
+            if kind in guide.rule.reads:
+                guide.dropped(row, block, part, threshold, mask[:, place])
+
+    def num_negatives(self, read: Read, indices: Tensor) -> Tensor:
+        """How many columns of a matrix are negatives of each anchor: (B,) -> (B,)."""
+        batch, columns = self.batch, self.num_columns(read)
+        if batch.guide is not None:
+            excluded = self.excluded(read, indices)
+            assert isinstance(excluded, Tensor)
+            return columns - excluded.sum(dim=1, dtype=torch.int32)
+        num_own = self.num_own(columns)
+        num = torch.full_like(indices, columns - num_own)
+        if batch.ids is not None:
+            keys = batch.ids.keys[indices]
+            num -= num_own * (batch.ids.sizes(keys) - 1).clamp_min(0)
+            num -= self._ids_of(batch.num_views).sizes(keys) if self.num_extra else 0
+        return num
+
+    def mask(self, read: Read, indices: Tensor) -> Tensor:
+        """True where a column is a negative of the anchor."""
+        excluded = self.excluded(read, indices)
+        if isinstance(excluded, Tensor):
+            return ~excluded
+        return mask_except(*excluded, (len(indices), self.num_columns(read)), holds=False)
 
     def same_label(self, indices: Tensor, columns: int) -> Tensor:
         """True at other instances that share the anchor's label."""
-        order, first, size, rank = self.batch.classes
-        sizes = size[indices]
-        if 8 * int(sizes.sum()) > len(indices) * self.batch.size:  # too many to be listed
-            return self._same_label_among_all(indices, columns)
-        sizes = (sizes - 1).clamp_min_(0)  # without itself
-        line = torch.repeat_interleave(torch.arange(len(indices), device=indices.device), sizes)
-        within = torch.arange(len(line), device=indices.device) - (sizes.cumsum(0) - sizes)[line]
-        members = order[first[indices][line] + within + (within >= rank[indices][line])]
-        views = range(self.num_own(columns))
-        column = torch.cat([members + view * self.batch.size for view in views])
-        return mask_except(line.repeat(len(views)), column, (len(indices), columns), holds=True)
-
-    def _same_label_among_all(self, indices: Tensor, columns: int) -> Tensor:
-        labels = self.batch.labels
+        labels, own = self.batch.labels, self.own(indices, columns)
         assert labels is not None
-        unknown = labels.new_full((self.num_extra,), -1)
-        of_columns = torch.cat([labels] * self.num_own(columns) + [unknown])
-        own = torch.where(labels >= 0, labels, torch.iinfo(labels.dtype).min)[indices]  # unlabelled: equals nothing
-        same = own.unsqueeze(1) == of_columns
-        same[self.own(indices, columns)] = False
-        return same
+        keys, views = labels.keys[indices], range(self.num_own(columns))
+        if 8 * int(labels.sizes(keys).sum()) > len(indices) * self.batch.size:  # too many to be listed
+            same = torch.cat([labels.equal(keys)] * len(views), dim=1)
+            same = pad(same, (0, self.num_extra), value=False)
+            same[own] = False
+            return same
+        line, member = labels.members(keys)
+        line, member = line[member != indices[line]], member[member != indices[line]]
+        column = torch.cat([member + view * self.batch.size for view in views])
+        return mask_except(line.repeat(len(views)), column, (len(indices), columns), holds=True)
 
     # ------------------------------------------------------------------------------------- what an objective is given
 
@@ -182,33 +292,48 @@ class Direction:
         self,
         objective: PairContract,
         block: slice,
-        x: Tensor,
-        y: Tensor,
+        views: Sequence[Tensor],
         positive: Tensor,
         matrices: list[Tensor],
         context: object,
     ) -> Anchors:
-        """The anchors of a block of rows; no matrices and no masks where the objective sees only a summary of them."""
+        """The anchors of a block of rows, which ``views`` holds in every view; no matrices and no masks where the
+        objective sees only a summary of them."""
+        x, y = views[self.anchor], views[self.other]
         indices = torch.arange(block.start, block.stop, device=x.device)
-        widths = [matrix.shape[1] for matrix in matrices]
-        masks = {width: self.mask(indices, width) for width in widths}
-        same = {width: self.same_label(indices, width) for width in widths} if objective.labelled else {}
+        reads = objective.reads if matrices else ()
+        masks = self._masks(reads, indices)
+        same = [self.same_label(indices, matrix.shape[1]) for matrix in matrices] if objective.labelled else []
+        if objective.labelled and (self.batch.ids is not None or self.batch.guide is not None):
+            masks = [mask | each for mask, each in zip(masks, same, strict=True)]  # positives are never dropped
         labels = self.batch.labels
         if objective.rows is None and objective.metric(x) is None:
             with_vectors(positive, PairDistances(x.detach(), y.detach()))
-            for read, matrix in zip(objective.reads, matrices, strict=False):
+            for read, matrix in zip(reads, matrices, strict=True):
                 with_vectors(matrix, self.distances(read, block, indices))
         return Anchors(
             rows=x,
             others=y,
+            views=tuple(views),
             indices=indices,
             positive=positive,
             negatives=tuple(matrices),
-            masks=tuple(masks[width] for width in widths),
-            same_label=tuple(same[width] for width in widths) if objective.labelled else None,
-            labels=None if labels is None else labels[indices],
+            masks=tuple(masks),
+            same_label=tuple(same) if objective.labelled else None,
+            labels=None if labels is None else labels.keys[indices],
             context=context,
         )
+
+    def _masks(self, reads: Sequence[Read], indices: Tensor) -> list[Tensor]:
+        """One mask for each matrix; matrices that exclude the same entries share it."""
+        shared: dict[object, Tensor] = {}
+        masks = []
+        for read in reads:
+            key = read if self.batch.guide is not None else self.num_columns(read)
+            if key not in shared:
+                shared[key] = self.mask(read, indices)
+            masks.append(shared[key])
+        return masks
 
     def distances(self, read: Read, block: slice, indices: Tensor) -> MatrixDistances:
         """Squared distances of a block of a matrix's rows to its columns, to all digits."""

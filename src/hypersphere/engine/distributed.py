@@ -7,8 +7,8 @@ The protocol of one evaluation, the same on every rank:
 
 | step | collective | carries |
 |---|---|---|
-| shapes | ``exchange`` | sizes, dimension, dtype, presence of labels, which gradients are needed |
-| rows | ``gather_rows`` | unit rows of z1, z2 and the negatives, and labels, padded to the longest shard |
+| shapes | ``exchange`` | sizes, dimensions, dtype, presence of labels and ids, which gradients are needed |
+| rows | ``gather_rows`` | unit rows of views and negatives, labels, ids and guides, padded to the longest shard |
 | blocks | none | each rank differentiates its own anchors against all columns |
 | check | ``exchange`` | nothing: every rank has finished its blocks |
 | losses | ``gather_statistics`` | the loss of every anchor; every statistic if anchors are coupled or for terms |
@@ -39,7 +39,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-MESSAGE = 12  # numbers in a message, so that an error can take the place of any
+MESSAGE = 16  # numbers in a message, so that an error can take the place of any
 TEXT = 1000  # bytes of a sentence
 TIMEOUT = "HYPERSPHERE_TIMEOUT"
 _BAD_INPUT, _OTHER_ERROR = 1, 2  # what a process announces; 0: that it goes on
@@ -217,13 +217,23 @@ def agree_on_labels(labels: object) -> None:
 
 
 def agree_on_shapes(
-    rows: Tensor, labels: Tensor | None, extra: Tensor, requests: list[int]
+    rows: list[Tensor], labels: Tensor | None, ids: Tensor | None, guide: list[Tensor], requests: list[int]
 ) -> tuple[Shard, Shard, list[list[int]]]:
     """The shards of instances and of extra negatives, and every rank's requests; raises on all ranks if views do not
-    fit together."""
-    own = [len(rows), len(extra), rows.shape[1], int(labels is not None), rows.dtype.itemsize]
+    fit together. ``rows`` and ``guide`` hold those of each view, then those of the extra negatives."""
+    shapes = {
+        "number of rows": len(rows[0]),
+        "number of negatives": len(rows[-1]),
+        "dimension of embeddings": rows[0].shape[1],
+        "presence of labels": int(labels is not None),
+        "bytes of a number": rows[0].dtype.itemsize,
+        "number of views": len(rows) - 1,
+        "presence of ids": int(ids is not None),
+        "dimension of the guide": guide[0].shape[1] * guide[0].dtype.itemsize if guide else 0,
+    }
+    own = list(shapes.values())
     everyone = exchange([*own, *requests])
-    for place, what in ((2, "dimension of embeddings"), (3, "presence of labels"), (4, "bytes of a number")):
+    for place, what in list(enumerate(shapes))[2:]:
         given = [each[place] for each in everyone]
         if len(set(given)) > 1:
             raise ValueError(f"processes differ in the {what}: {given}")

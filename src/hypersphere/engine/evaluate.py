@@ -12,11 +12,12 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Direction, apply_metric, assemble, directions, positives
 from hypersphere.engine.distributed import raise_on_all_ranks, world_size
+from hypersphere.engine.inputs import Inputs
 from hypersphere.engine.objective import FeatureContract, PairContract, Read, Statistics
 from hypersphere.engine.reductions import reduce_anchors
 from hypersphere.engine.streaming.accumulate import grads_of_value
 from hypersphere.engine.streaming.function import scale_grads, stream
-from hypersphere.engine.validation import check_one_row, check_views
+from hypersphere.engine.validation import check_inputs, check_one_row
 from hypersphere.torch_internals import uncompiled
 
 # Up to this many similarities in one matrix the plain autograd graph is as fast and can be differentiated twice.
@@ -52,44 +53,38 @@ def streaming(rows: int) -> Iterator[None]:
 
 
 @uncompiled
-def evaluate(
-    objective: PairContract,
-    z1: Tensor,
-    z2: Tensor,
-    labels: Tensor | None = None,
-    negatives: Tensor | None = None,
-    terms: bool = False,
-) -> Statistics:
+def evaluate(objective: PairContract, inputs: Inputs, terms: bool = False) -> Statistics:
     """The reduced "loss" and, if ``terms``, every other named number of the objective, all differentiable.
 
     Everything is computed in float32 or better, also under autocast, as long as backward is called outside of it.
     """
     gathers = world_size(objective.gather) > 1
-    given = [z1, z2] if negatives is None else [z1, z2, negatives]
+    given = [*inputs.all_views, *([] if inputs.negatives is None else [inputs.negatives])]
     if not gathers and not all(isinstance(z, Tensor) and z.ndim for z in given):
-        check_views(z1, z2, labels, negatives)  # raises; anything else is checked when the batch is assembled
-    with raise_on_all_ranks(objective.gather), _without_autocast(z1):
+        check_inputs(inputs)  # raises; anything else is checked when the batch is assembled
+    with raise_on_all_ranks(objective.gather), _without_autocast(inputs.z1):
         forced = _forced_rows.get()
-        if not gathers and (forced == 0 or (forced is None and _is_small(objective, z1, negatives))):
-            return _evaluate_densely(objective, z1, z2, labels, negatives, terms)
-        return stream(objective, z1, z2, labels, negatives, terms, forced or None)
+        if not gathers and (forced == 0 or (forced is None and _is_small(objective, inputs))):
+            return _evaluate_densely(objective, inputs, terms)
+        return stream(objective, inputs, terms, forced or None)
 
 
-def _is_small(objective: PairContract, z1: Tensor, negatives: Tensor | None) -> bool:
-    columns = len(z1) * (2 if "both" in objective.reads else 1) + (0 if negatives is None else len(negatives))
-    return len(z1) * columns <= DENSE_ELEMENTS
+def _is_small(objective: PairContract, inputs: Inputs) -> bool:
+    size, views = len(inputs.z1), len(inputs.all_views)
+    read = max(
+        (views if read == "both" else views - 1 if read == "cross" else 1) for read in objective.reads or ("same",)
+    )
+    return size * (size * read + (0 if inputs.negatives is None else len(inputs.negatives))) <= DENSE_ELEMENTS
 
 
-def _evaluate_densely(
-    objective: PairContract, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
-) -> Statistics:
+def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> Statistics:
     """All anchors of a direction as one block of an ordinary autograd graph."""
-    batch, _ = assemble(objective, z1, z2, labels, negatives)
+    batch, _ = assemble(objective, inputs)
     statistics = [_dense_block(objective, direction) for direction in directions(objective, batch)]
     if not terms and not objective.coupled:
         statistics = [{"loss": each["loss"]} for each in statistics]
     values = reduce_anchors(objective, statistics)
-    check_one_row(objective, batch.size, len(batch.rows[2]), values["loss"])
+    check_one_row(objective, batch.size, batch.num_extra, values["loss"])
     return values if terms else {"loss": values["loss"]}
 
 
@@ -106,26 +101,28 @@ def _dense_block(objective: PairContract, direction: Direction) -> Statistics:
         return apply_metric(objective, of_rows) @ (keys[0] if len(keys) == 1 else torch.cat(keys)).T
 
     matrices = [similarities(read) for read in objective.reads]
-    y = y.detach() if objective.one_sided else y
+    views = [z.detach() if objective.one_sided and z is not x else z for z in rows[:-1]]
     on_diagonal = objective.reads[:1] in (("cross",), ("both",)) and not objective.one_sided and objective.rows is None
     # A copy, because an objective may write to its matrices.
-    positive = matrices[0].diagonal().clone() if on_diagonal else positives(objective, x, y)
+    positive = matrices[0].diagonal().clone() if on_diagonal else positives(objective, x, views[direction.other])
     return objective.block(
-        direction.anchors(objective, slice(0, direction.batch.size), x, y, positive, matrices, context)
+        direction.anchors(objective, slice(0, direction.batch.size), views, positive, matrices, context)
     )
 
 
 @uncompiled
-def evaluate_features(objective: FeatureContract, z1: Tensor, z2: Tensor, terms: bool = False) -> Statistics:
+def evaluate_features(objective: FeatureContract, inputs: Inputs, terms: bool = False) -> Statistics:
     """The same for an objective of the features of the whole batch, which every process computes for itself."""
-    with raise_on_all_ranks(objective.gather), _without_autocast(z1):
+    with raise_on_all_ranks(objective.gather), _without_autocast(inputs.z1):
         if world_size(objective.gather) == 1:
-            batch, _ = assemble(objective, z1, z2, None, None)
-            values = objective.features(*batch.rows[:2])
+            batch, _ = assemble(objective, Inputs(inputs.z1, inputs.z2, views=inputs.views))
+            values = objective.features(*batch.rows[:-1])
             return values if terms else {"loss": values["loss"]}
         names: list[str] = []
         flags = terms, torch.is_grad_enabled()
-        values = _Features.apply(objective, names, flags, z1, z2, *objective.parameters())  # type: ignore[no-untyped-call]
+        values = _Features.apply(
+            objective, names, flags, len(inputs.all_views), *inputs.all_views, *objective.parameters()
+        )  # type: ignore[no-untyped-call]
         return dict(zip(names, values, strict=True))
 
 
@@ -138,15 +135,15 @@ class _Features(torch.autograd.Function):
         objective: FeatureContract,
         names: list[str],
         flags: tuple[bool, bool],
-        z1: Tensor,
-        z2: Tensor,
-        *parameters: Tensor,
+        num_views: int,
+        *given: Tensor,
     ) -> tuple[Tensor, ...]:
         terms, grad = flags
-        batch, _ = assemble(objective, z1, z2, None, None)
+        z1, z2, *views = given[:num_views]
+        batch, _ = assemble(objective, Inputs(z1, z2, views=tuple(views)))
         needs = grad and any(ctx.needs_input_grad)
         with torch.set_grad_enabled(needs):
-            leaves = [rows.detach().requires_grad_(needs) for rows in batch.rows[:2]]
+            leaves = [rows.detach().requires_grad_(needs) for rows in batch.rows[:-1]]
             values = objective.features(*leaves)
         if not terms:
             values = {"loss": values["loss"]}
@@ -155,14 +152,14 @@ class _Features(torch.autograd.Function):
         for value in values.values() if needs else ():
             grads = grads_of_value(value, [*leaves, *objective.parameters()])
             # Every rank computes the whole: it keeps the part of its own rows, and the parameters' as it is.
-            rows = [None if g is None else batch.shard.own(g) * batch.shard.world_size for g in grads[:2]]
-            saved += [*rows, *grads[2:]]
+            rows = [None if g is None else batch.shard.own(g) * batch.shard.world_size for g in grads[:num_views]]
+            saved += [*rows, *grads[num_views:]]
         ctx.save_for_backward(*saved)
         return tuple(value.detach() for value in values.values())
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return (None, None, None, *scale_grads(ctx.saved_tensors, upstream))
+        return (None, None, None, None, *scale_grads(ctx.saved_tensors, upstream))
 
 
 def _without_autocast(z: object) -> AbstractContextManager[Any]:

@@ -33,6 +33,7 @@ class Anchors:
 
     rows: Tensor  # (B, D) the anchors x_i
     others: Tensor  # (B, D) their other views y_i
+    views: tuple[Tensor, ...]  # (B, D) all views of the same instances, these two among them
     indices: Tensor  # (B,) their indices in the batch
     positive: Tensor  # (B,) x_i·y_i
     negatives: tuple[Tensor, ...]  # (B, M) one matrix for each that the objective reads
@@ -63,9 +64,11 @@ class PairContract(RowContract, Protocol):
     """A function of similarities; ``objectives.PairwiseObjective`` implements all of it but the formula.
 
     reads: the similarity matrices, with x the anchors' view and y the other one.
-        "cross" x_i·y_j, "same" x_i·x_j, "other" y_i·y_j, "both" cross and same side by side.
-    anchors: "first" (the rows of z1) or "both" (each view is the anchors once: two directions).
-    sum_directions: the losses of two directions are added, not averaged.
+        "cross" x_i·y_j, "same" x_i·x_j, "other" y_i·y_j, "both" cross and same side by side. With more than two views
+        "cross" has all others side by side.
+    anchors: "first" (the rows of z1) or "both" (each view is the anchors once: two directions, or more).
+    sum_directions: the losses of all directions are added, not averaged.
+    joined: ``join`` turns the statistics of all directions into the losses of the instances.
     extra_negatives: the anchors that meet the extra negatives: "first" (the rows of z1) or "both".
     one_sided: only anchors move; keys and positives carry no gradient.
     coupled: ``combine`` turns the statistics of all anchors into losses.
@@ -88,6 +91,8 @@ class PairContract(RowContract, Protocol):
     def one_sided(self) -> bool: ...
     @property
     def coupled(self) -> bool: ...
+    @property
+    def joined(self) -> bool: ...
     @property
     def labelled(self) -> bool: ...
     @property
@@ -115,9 +120,12 @@ class PairContract(RowContract, Protocol):
     def combine(self, statistics: Statistics) -> Statistics:
         """The losses (N,), or scalars, that follow from the statistics (N,) of all anchors, under the same names."""
 
+    def join(self, by_direction: list[Statistics]) -> Statistics:
+        """The losses (N,) of the instances, or scalars, from the statistics (N,) of all directions."""
+
 
 class FeatureContract(RowContract, Protocol):
     """A function of the features of the whole batch, which costs N·D² and needs no blocks."""
 
-    def features(self, z1: Tensor, z2: Tensor) -> Statistics:
-        """Scalars, "loss" among them, from both views (N, D)."""
+    def features(self, *views: Tensor) -> Statistics:
+        """Scalars, "loss" among them, from all views (N, D)."""

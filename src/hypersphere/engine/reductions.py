@@ -307,6 +307,8 @@ class _MaskedSumOf(torch.autograd.Function):
 
 def reduce_anchors(objective: PairContract, by_direction: list[Statistics]) -> Statistics:
     """Combines and reduces the statistics of all anchors in each direction, then joins the directions."""
+    if objective.joined:
+        return {name: _reduce(value, objective.reduction) for name, value in objective.join(by_direction).items()}
     reduced = []
     for statistics in by_direction:
         losses = objective.combine(statistics) if objective.coupled else statistics
@@ -320,9 +322,9 @@ def reduce_anchors(objective: PairContract, by_direction: list[Statistics]) -> S
     return {name: _join(objective, [each[name] for each in reduced]) for name in reduced[0]}
 
 
-def uniform_weight(objective: PairContract, num_anchors: int) -> float:
+def uniform_weight(objective: PairContract, num_anchors: int, num_directions: int) -> float:
     """Weight of one anchor's loss in the reduced loss when anchors are not coupled."""
-    share = 0.5 if objective.anchors == "both" and not objective.sum_directions else 1.0
+    share = 1.0 if objective.sum_directions else 1 / num_directions
     return 1.0 if objective.reduction == "sum" else share / num_anchors
 
 

@@ -8,47 +8,95 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from hypersphere.engine.inputs import Inputs
 from hypersphere.engine.objective import PairContract, RowContract
 from hypersphere.torch_internals import plain_operations
 
 
-def check_views(z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None) -> None:
-    """Raises unless the tensors are two views (N, D), labels (N,) and negatives (M, D) on one device."""
-    for name, z in (("z1", z1), ("z2", z2), ("negatives", negatives)):
-        if z is None and name == "negatives":
-            continue
-        if not isinstance(z, Tensor):
-            raise ValueError(f"{name} must be a tensor, not {type(z).__name__}")
-        if z.layout != torch.strided or z.is_nested:
-            raise ValueError(f"{name} must be a dense tensor, not {'nested' if z.is_nested else z.layout}")
-        if z.ndim != 2 or z.shape[1] == 0:
-            raise ValueError(f"{name} must be a matrix, one embedding per row, not of shape {tuple(z.shape)}")
-        if not z.is_floating_point():
-            raise ValueError(f"{name} must hold floating point numbers, not {z.dtype}")
-        if z.dtype.itemsize < 2:
-            raise ValueError(f"{name} is of type {z.dtype}, which is for storage alone; convert it: {name}.float()")
+def check_inputs(inputs: Inputs) -> None:
+    """Raises unless the tensors of a call fit together and are on one device."""
+    z1, negatives = inputs.z1, inputs.negatives
+    named = {f"z{number}": z for number, z in enumerate(inputs.all_views, start=1)}
+    for name, z in {**named, **({} if negatives is None else {"negatives": negatives})}.items():
+        _check_matrix(name, z)
         if z.is_meta:
             raise ValueError(f"{name} is on the meta device, where tensors hold no numbers")
-        if z.device != z1.device:
-            raise ValueError(f"{name} is on {z.device} but z1 is on {z1.device}")
-    if z1.shape != z2.shape:
-        raise ValueError(f"the two views differ in shape: z1 {tuple(z1.shape)}, z2 {tuple(z2.shape)}")
+        _check_device(name, z, z1)
+    for name, z in list(named.items())[1:]:
+        if z.shape != z1.shape:
+            which = "the two views" if not inputs.views else "the views"
+            raise ValueError(f"{which} differ in shape: z1 {tuple(z1.shape)}, {name} {tuple(z.shape)}")
     if negatives is not None and negatives.shape[1] != z1.shape[1]:
         raise ValueError(f"negatives have {negatives.shape[1]} dimensions but the views have {z1.shape[1]}")
-    if labels is not None:
-        _check_labels(labels, z1)
+    if inputs.labels is not None:
+        _check_numbers("labels", inputs.labels, z1, len(z1), "(-1: unlabelled)")
+    _check_ids(inputs)
+    _check_guide(inputs)
 
 
-def _check_labels(labels: Tensor, z1: Tensor) -> None:
-    if not isinstance(labels, Tensor) or labels.shape != z1.shape[:1]:
-        given = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
-        raise ValueError(f"labels must be a tensor of {len(z1)} whole numbers, one per row, not {given}")
-    if labels.is_floating_point() or labels.is_complex():
-        raise ValueError(f"labels must be whole numbers (-1: unlabelled), not {labels.dtype}")
-    if labels.layout != torch.strided:
-        raise ValueError(f"labels must be a dense tensor, not {labels.layout}")
-    if labels.device != z1.device:
-        raise ValueError(f"labels are on {labels.device} but z1 is on {z1.device}")
+def _check_matrix(name: str, z: object) -> None:
+    if not isinstance(z, Tensor):
+        raise ValueError(f"{name} must be a tensor, not {type(z).__name__}")
+    if z.layout != torch.strided or z.is_nested:
+        raise ValueError(f"{name} must be a dense tensor, not {'nested' if z.is_nested else z.layout}")
+    if z.ndim != 2 or z.shape[1] == 0:
+        raise ValueError(f"{name} must be a matrix, one embedding per row, not of shape {tuple(z.shape)}")
+    if not z.is_floating_point():
+        raise ValueError(f"{name} must hold floating point numbers, not {z.dtype}")
+    if z.dtype.itemsize < 2:
+        raise ValueError(f"{name} is of type {z.dtype}, which is for storage alone; convert it: {name}.float()")
+
+
+def _check_device(name: str, given: Tensor, z1: Tensor) -> None:
+    if given.device != z1.device:
+        verb = "are" if name.endswith("s") else "is"
+        raise ValueError(f"{name} {verb if name != 'negatives' else 'is'} on {given.device} but z1 is on {z1.device}")
+
+
+def _check_numbers(name: str, given: object, z1: Tensor, size: int, unknown: str) -> None:
+    if not isinstance(given, Tensor) or given.shape != (size,):
+        shape = tuple(given.shape) if isinstance(given, Tensor) else type(given).__name__
+        raise ValueError(f"{name} must be a tensor of {size} whole numbers, one per row, not {shape}")
+    if given.is_floating_point() or given.is_complex():
+        raise ValueError(f"{name} must be whole numbers {unknown}, not {given.dtype}")
+    if given.layout != torch.strided:
+        raise ValueError(f"{name} must be a dense tensor, not {given.layout}")
+    _check_device(name, given, z1)
+
+
+def _check_ids(inputs: Inputs) -> None:
+    num_extra = 0 if inputs.negatives is None else len(inputs.negatives)
+    if inputs.ids is not None:
+        _check_numbers("ids", inputs.ids, inputs.z1, len(inputs.z1), "(-1: equal to nothing)")
+    if inputs.ids_negatives is not None:
+        if inputs.ids is None:
+            raise ValueError("ids_negatives need ids, which they are compared with")
+        if inputs.negatives is None:
+            raise ValueError("ids_negatives need negatives, which they belong to")
+        _check_numbers("ids_negatives", inputs.ids_negatives, inputs.z1, num_extra, "(-1: equal to nothing)")
+
+
+def _check_guide(inputs: Inputs) -> None:
+    """One matrix for all views, or one for each; and one for the extra negatives, if there are any."""
+    guide, negatives = inputs.guide, inputs.guide_negatives
+    if guide is None:
+        if negatives is not None:
+            raise ValueError("guide_negatives need a guide, which they are compared with")
+        return
+    guides = [guide] if isinstance(guide, Tensor) else list(guide) if isinstance(guide, (tuple, list)) else [guide]
+    if not isinstance(guide, Tensor) and len(guides) != len(inputs.all_views):
+        raise ValueError(f"guide must be one tensor, or one for each of the {len(inputs.all_views)} views")
+    if (negatives is None) != (inputs.negatives is None) and "extra" in inputs.rule.reads:
+        raise ValueError("negatives and guide_negatives come together: the guide must have seen the same rows")
+    for name, each, size in [*(("guide", each, len(inputs.z1)) for each in guides)] + (
+        [] if negatives is None or inputs.negatives is None else [("guide_negatives", negatives, len(inputs.negatives))]
+    ):
+        _check_matrix(name, each)
+        _check_device(name, each, inputs.z1)
+        if len(each) != size:
+            raise ValueError(f"{name} must have {size} rows, one for each row it was made from, not {len(each)}")
+        if each.shape[1] != guides[0].shape[1]:
+            raise ValueError(f"the guide's rows differ in dimension: {guides[0].shape[1]} and {each.shape[1]}")
 
 
 def check_size(objective: RowContract, size: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.engine import Anchors, Statistics
+from hypersphere.engine import Anchors, Inputs, Statistics
 from hypersphere.engine.distributed import agree_on_labels, exchange, world_size
 from hypersphere.geometry import unit
 from hypersphere.objectives.base import Objective, PairwiseObjective
@@ -123,17 +123,17 @@ class CLOA(Objective):
         """The orthonormal rows (num_classes, dim)."""
         return self.regression.directions
 
-    def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
-    ) -> Statistics:
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        z1, z2, labels = inputs.z1, inputs.z2, inputs.labels
         if world_size(self.gather) > 1:
             agree_on_labels(labels)
         if not self._foreign:
-            values: Statistics = self.base.evaluate(z1, z2, labels, negatives, terms)
-        elif negatives is None:
-            values = {"loss": self.base(z1, z2)}
+            values: Statistics = self.base.evaluate(inputs, terms)
         else:
-            raise ValueError("cloa cannot hand negatives to a base that is not one of hypersphere's objectives")
+            for name in inputs.given:
+                if name != "labels":
+                    raise ValueError(f"cloa cannot hand {name} to a base that is not one of hypersphere's objectives")
+            values = {"loss": self.base(z1, z2)}
         if values["loss"].ndim:
             raise ValueError(f"cloa adds its pull to one number, but its base gives {tuple(values['loss'].shape)}")
         if labels is None:

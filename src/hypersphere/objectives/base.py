@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import dataclass_transform
 
-from hypersphere.engine import Anchors, Read, Statistics, evaluate, evaluate_features
+from hypersphere.engine import Anchors, Inputs, Read, Statistics, evaluate, evaluate_features
 from hypersphere.engine.distributed import agree_on_labels, raise_on_all_ranks, world_size
 from hypersphere.geometry import unit, widened
 from hypersphere.names import did_you_mean
@@ -59,6 +59,8 @@ class Objective(nn.Module):
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
     fewest: ClassVar[int] = 1  # so many instances a batch has at least
     raw_rows: ClassVar[Any] = False  # True: works on raw features, so huge rows may overflow
+    takes: ClassVar[frozenset[str]] = frozenset()  # of negatives, ids, guide, scores, views: what a call may give
+    nature: ClassVar[str] = ""  # why it takes no more, as in "compares features, not pairs"
 
     reduction: str = choice("mean", "sum", "none", default="mean")
     gather: bool = flag(default=False)
@@ -163,24 +165,68 @@ class Objective(nn.Module):
 
     @uncompiled
     def forward(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None = None, *, negatives: Tensor | None = None
+        self,
+        z1: Tensor,
+        z2: Tensor,
+        labels: Tensor | None = None,
+        *,
+        negatives: Tensor | None = None,
+        views: Sequence[Tensor] = (),
+        ids: Tensor | None = None,
+        ids_negatives: Tensor | None = None,
+        guide: Tensor | tuple[Tensor, Tensor] | None = None,
+        guide_negatives: Tensor | None = None,
+        scores: Tensor | None = None,
     ) -> Tensor:
-        """The loss of two views (N, D) of N instances, raw rows; ``negatives`` (M, D) are further columns."""
-        with raise_on_all_ranks(self.gather, self.described):
-            return self.evaluate(z1, z2, labels, negatives, terms=False)["loss"]
+        """The loss of two views (N, D) of N instances, raw rows.
+
+        labels: (N,) the classes of the instances, -1 if unknown.
+        negatives: (M, D) further columns.
+        views: (N, D) each, further views of the same instances.
+        ids, ids_negatives: (N,), (M,) rows of equal ids are no negatives of each other; -1 equals nothing.
+        guide, guide_negatives: (N, G) or a pair of them, (M, G): what another model makes of the same rows. A column
+            that it finds more similar to an anchor than the anchor's positive is no negative; see ``guided``.
+        scores: (N,) how similar the two rows of each instance are; for ``cosent``.
+        """
+        inputs = Inputs(z1, z2, labels, negatives, tuple(views), ids, ids_negatives, guide, guide_negatives, scores)
+        return self._evaluated(inputs, terms=False)["loss"]
 
     @uncompiled
     def terms(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None = None, *, negatives: Tensor | None = None
+        self,
+        z1: Tensor,
+        z2: Tensor,
+        labels: Tensor | None = None,
+        *,
+        negatives: Tensor | None = None,
+        views: Sequence[Tensor] = (),
+        ids: Tensor | None = None,
+        ids_negatives: Tensor | None = None,
+        guide: Tensor | tuple[Tensor, Tensor] | None = None,
+        guide_negatives: Tensor | None = None,
+        scores: Tensor | None = None,
     ) -> Statistics:
-        """The loss and its named parts (alignment, energy, …), each differentiable."""
-        with raise_on_all_ranks(self.gather, self.described):
-            return self.evaluate(z1, z2, labels, negatives, terms=True)
+        """The loss and its named parts (alignment, energy, …), each differentiable; arguments as in a call."""
+        inputs = Inputs(z1, z2, labels, negatives, tuple(views), ids, ids_negatives, guide, guide_negatives, scores)
+        return self._evaluated(inputs, terms=True)
 
-    def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
-    ) -> Statistics:
+    def _evaluated(self, inputs: Inputs, terms: bool) -> Statistics:
+        with raise_on_all_ranks(self.gather, self.described):
+            return self.evaluate(inputs, terms)
+
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
         raise TypeError(f"{type(self).__name__} must derive from PairwiseObjective or define evaluate")
+
+    def refuse_unused(self, inputs: Inputs) -> None:
+        """Raises if a call gives an argument that this objective cannot use."""
+        for name in inputs.given:
+            if name == "labels" or name in self.takes or name.removesuffix("_negatives") in self.takes:
+                continue
+            if name == "views":
+                raise ValueError(f"{self.name} compares two views; hypersphere.Pairwise(base={self.name!r}) takes more")
+            if name == "scores":
+                raise ValueError(f"{self.name} does not grade pairs: it takes no scores (cosent does)")
+            raise ValueError(f"{self.name} {self.nature}: it takes no {name}")
 
     def described(self) -> list[str]:
         """The objective's name and its settings as they were given, to be compared with those of other processes; a
@@ -244,6 +290,7 @@ class PairwiseObjective(Objective):
     labelled: ClassVar[Any] = False
     sum_directions: ClassVar[Any] = False
     farthest: ClassVar[Any] = -math.inf
+    takes: ClassVar[frozenset[str]] = frozenset({"negatives", "ids", "guide"})
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor | Statistics:
         """The loss (B,) of B anchors from their positive similarity (B,) and their columns (B, M).
@@ -260,6 +307,10 @@ class PairwiseObjective(Objective):
         Objectives whose anchors are coupled override it; statistics have shape (N,).
         """
         return statistics
+
+    def join(self, by_direction: list[Statistics]) -> Statistics:
+        """The same from the statistics of all directions; objectives whose views are coupled override it."""
+        raise TypeError(f"{type(self).__name__} must define join")
 
     def map_pairwise(self, change: Callable[[PairwiseObjective], Any]) -> Any:
         return change(self) if self.reads else self
@@ -350,19 +401,23 @@ class PairwiseObjective(Objective):
 
     @property
     def coupled(self) -> bool:
-        return type(self).combine is not PairwiseObjective.combine
+        return self.joined or type(self).combine is not PairwiseObjective.combine
+
+    @property
+    def joined(self) -> bool:
+        return type(self).join is not PairwiseObjective.join
 
     def _possible_reductions(self) -> tuple[str, ...]:
         return tuple(each for each in self.reductions if each != "none" or not self.coupled)
 
-    def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
-    ) -> Statistics:
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        self.refuse_unused(inputs)
         if self.labelled and world_size(self.gather) > 1:
-            agree_on_labels(labels)
-        if self.labelled and labels is None and isinstance(z1, Tensor) and z1.ndim:
-            labels = z1.new_full(z1.shape[:1], -1, dtype=torch.int64)
-        return evaluate(self, z1, z2, labels, negatives, terms)
+            agree_on_labels(inputs.labels)
+        if self.labelled and inputs.labels is None and isinstance(inputs.z1, Tensor) and inputs.z1.ndim:
+            unlabelled = inputs.z1.new_full(inputs.z1.shape[:1], -1, dtype=torch.int64)
+            inputs = replace(inputs, labels=unlabelled)
+        return evaluate(self, inputs, terms)
 
 
 class FeatureObjective(Objective):
@@ -371,9 +426,10 @@ class FeatureObjective(Objective):
     reductions: ClassVar[tuple[str, ...]] = ("mean",)
     fewest: ClassVar[int] = 2
     raw_rows: ClassVar[Any] = True  # lengths of rows matter
+    nature: ClassVar[str] = "compares features, not pairs"
 
-    def features(self, z1: Tensor, z2: Tensor) -> Statistics:
-        """Scalars from both raw views (N, D): "loss" and its parts."""
+    def features(self, *views: Tensor) -> Statistics:
+        """Scalars from all raw views (N, D), two unless ``takes`` names "views": "loss" and its parts."""
         raise TypeError(f"{type(self).__name__} must define features")
 
     def rows(self, z: Tensor) -> Tensor:
@@ -382,9 +438,6 @@ class FeatureObjective(Objective):
     def map_pairwise(self, change: Callable[[PairwiseObjective], Any]) -> Any:
         raise ValueError(f"{self.name} compares features, not pairs: it has no negatives to mix")
 
-    def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
-    ) -> Statistics:
-        if negatives is not None:
-            raise ValueError(f"{self.name} compares features, not pairs: it takes no negatives")
-        return evaluate_features(self, z1, z2, terms)
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        self.refuse_unused(inputs)
+        return evaluate_features(self, inputs, terms)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from hypersphere.engine import Statistics, evaluate_features
+from hypersphere.engine import Inputs, Statistics, evaluate_features
 from hypersphere.geometry import widened
 from hypersphere.objectives.base import Objective
 from hypersphere.objectives.settings import REQUIRED, Setting, as_setting
@@ -23,6 +23,7 @@ class FunctionObjective(Objective):
     """
 
     reductions: ClassVar[tuple[str, ...]] = ("mean",)
+    nature: ClassVar[str] = "is a plain function of two views"
     raw_rows: ClassVar[Any] = True
     made_from: ClassVar[Any] = None  # the function, or the class of the module
     own: ClassVar[tuple[str, ...]] = ()  # settings that are arguments of it
@@ -37,8 +38,9 @@ class FunctionObjective(Objective):
     def rows(self, z: Tensor) -> Tensor:
         return widened(z)
 
-    def features(self, z1: Tensor, z2: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         """The one number, as the engine takes it."""
+        z1, z2 = views
         is_module = isinstance(self.made_from, type)
         value = self.module(z1, z2) if is_module else self.made_from(z1, z2, **self._arguments())
         if not isinstance(value, Tensor) or value.ndim:
@@ -49,12 +51,9 @@ class FunctionObjective(Objective):
     def map_pairwise(self, change: Callable[..., Any]) -> Any:
         raise ValueError(f"{self.name} is a plain function: its negatives are not known")
 
-    def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
-    ) -> Statistics:
-        if negatives is not None:
-            raise ValueError(f"{self.name} is a plain function of two views: it takes no further negatives")
-        return evaluate_features(self, z1, z2, terms)
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        self.refuse_unused(inputs)
+        return evaluate_features(self, inputs, terms)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _blank, (self.made_from, self.name), self.__dict__.copy()  # its class is made here, in no module

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from hypersphere.engine import Statistics, masked_logsumexp
+from hypersphere.engine import Inputs, Statistics, masked_logsumexp
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.infonce import InfoNCE
 from hypersphere.objectives.registry import register
@@ -129,11 +129,9 @@ class Hyperbolic(Objective):
                 inner.temperature = self.temperature
         self.ball.curvature = self.curvature
 
-    def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
-    ) -> Statistics:
-        of_sphere = self.sphere.evaluate(z1, z2, labels, negatives, terms)
-        ball = self.weight * self.ball.evaluate(z1, z2, labels, negatives, terms=False)["loss"].to(of_sphere["loss"])
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        of_sphere = self.sphere.evaluate(inputs, terms)
+        ball = self.weight * self.ball.evaluate(inputs, terms=False)["loss"].to(of_sphere["loss"])
         if not terms:
             return {"loss": of_sphere["loss"] + ball}
         return {"loss": of_sphere["loss"] + ball, "sphere": of_sphere["loss"], "ball": ball}

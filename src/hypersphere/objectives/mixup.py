@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hypersphere.engine import Anchors, Statistics
+from hypersphere.engine import Anchors, Inputs, Statistics
 from hypersphere.engine.batch import apply_metric
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.registry import as_objective, register
@@ -156,8 +156,6 @@ class Mixup(Objective):
     def mixed(self, part: PairwiseObjective) -> MixedNegatives:
         return MixedNegatives(part, self.mix, self.kind, self.normalize)
 
-    def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
-    ) -> Statistics:
-        values: Statistics = self.base.map_pairwise(self.mixed).evaluate(z1, z2, labels, negatives, terms)
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        values: Statistics = self.base.map_pairwise(self.mixed).evaluate(inputs, terms)
         return values

@@ -57,6 +57,12 @@ def grads_of(pairs: Sequence[tuple[Tensor, Tensor]], leaves: Sequence[Any], reta
     return [next(grads) if leaf.requires_grad else None for leaf in leaves]
 
 
+def cut(grads: list[Tensor | None], *sizes: int) -> list[list[Tensor | None]]:
+    """A list in consecutive pieces of these sizes, and what is left."""
+    places = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
+    return [grads[start:stop] for start, stop in zip(places, [*places[1:], None], strict=True)]
+
+
 def grads_of_value(value: Tensor, leaves: Sequence[Any]) -> list[Tensor | None]:
     """∂value/∂leaf of a scalar, which may be differentiated again."""
     return grads_of([(value, torch.ones_like(value))] if value.requires_grad else [], leaves, retain=True)
@@ -76,7 +82,7 @@ class GradAccumulator:
     """The gradients of one number, Σ weight · statistic, while a loop adds to them.
 
     weights: of the statistics, by direction.
-    like: the unit rows of z1, z2 and the negatives; None where no gradient is needed.
+    like: the unit rows of the views and the negatives; None where no gradient is needed.
     positives: by direction, the gradients of the positive similarities of this process's anchors.
     parameters: the gradients of the objective's parameters.
     """
@@ -92,7 +98,7 @@ class GradAccumulator:
         self._rows, self._written = [None] * len(self.like), [0] * len(self.like)
 
     def get(self, index: int) -> Tensor | None:
-        """The gradient of z1, z2 or the negatives so far; None if it is not needed."""
+        """The gradient of a view or of the negatives so far; None if it is not needed."""
         like, rows = self.like[index], self._rows[index]
         if like is None:
             return None
@@ -127,12 +133,13 @@ class GradAccumulator:
                 total += grad
 
     def add_of_anchors(self, direction: Direction, block: slice, grads: Sequence[Tensor | None]) -> None:
-        """Adds the gradients of the rows x_i, of their other views y_i, and of their positive similarities."""
-        for view, grad in zip((direction.anchor, direction.other), grads[:2], strict=True):
+        """Adds the gradients of the block's rows in all views, and of the anchors' positive similarities."""
+        *of_views, of_positive = grads
+        for view, grad in enumerate(of_views):
             if grad is not None:
                 self.add(view, block, grad)
-        if grads[2] is not None:
-            self.positives[direction.anchor][direction.local(block)] += grads[2]
+        if of_positive is not None:
+            self.positives[direction.anchor][direction.local(block)] += of_positive
 
     def weighted(self, statistics: Statistics, direction: Direction, block: slice) -> list[tuple[Tensor, Tensor]]:
         """The statistics of a block that can be differentiated, each with the weights of its anchors."""

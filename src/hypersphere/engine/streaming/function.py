@@ -14,7 +14,7 @@ backward only scales them, so that no collective runs in it. How often a loop vi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -24,6 +24,7 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Batch, Direction, apply_metric, assemble, directions
 from hypersphere.engine.distributed import gather_statistics, sum_over_ranks, wait_for_all, world_size
+from hypersphere.engine.inputs import Inputs
 from hypersphere.engine.objective import PairContract, Statistics
 from hypersphere.engine.reductions import reduce_anchors, uniform_weight
 from hypersphere.engine.streaming import general, hardest, logsumexp
@@ -36,28 +37,20 @@ CACHED_ROWS = 256
 Loop = Callable[[PairContract, Direction, Sequence[GradAccumulator], int | None], Statistics]
 
 
-def stream(
-    objective: PairContract,
-    z1: Tensor,
-    z2: Tensor,
-    labels: Tensor | None,
-    negatives: Tensor | None,
-    terms: bool,
-    block_rows: int | None,
-) -> Statistics:
+def stream(objective: PairContract, inputs: Inputs, terms: bool, block_rows: int | None) -> Statistics:
     """The objective's numbers, computed in blocks of ``block_rows`` anchors (None: chosen from the shape)."""
     if plain_operations():
         raise RuntimeError(
             "a streamed objective has no derivatives for torch.func and forward mode; "
             "wrap its call in `with hypersphere.dense():` if memory allows N×N similarities"
         )
-    plan = Plan(objective, labels, terms, block_rows, list(objective.parameters()), torch.is_grad_enabled())
+    plan = Plan(objective, inputs, terms, block_rows, list(objective.parameters()), torch.is_grad_enabled())
     function: Any = _Reduced
     if objective.reduction == "none":
         if world_size(objective.gather) > 1:
             raise ValueError("reduction 'none' cannot be gathered: the weight of each anchor is not known in forward")
         function = _PerAnchor
-    values = function.apply(plan, z1, z2, negatives, *plan.parameters)
+    values = function.apply(plan, *plan.tensors, *plan.parameters)
     return dict(zip(plan.names, values, strict=True))
 
 
@@ -66,12 +59,23 @@ class Plan:
     """What one evaluation needs beside its tensors; ``names`` are those of its results."""
 
     objective: PairContract
-    labels: Tensor | None
+    inputs: Inputs
     terms: bool  # every named number, or the loss alone
     block_rows: int | None
     parameters: list[torch.nn.Parameter]
     grad: bool  # whether anything is to be differentiated at all
     names: list[str] = field(default_factory=list)
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """The raw rows that a gradient may be needed of: the views, and the negatives or None."""
+        return *self.inputs.all_views, self.inputs.negatives
+
+    def assemble(self, tensors: Sequence[Any], requests: list[int] | None = None) -> tuple[Batch, list[Tensor]]:
+        """The batch of these tensors, in the order of ``tensors``, with everything else that the call was given."""
+        z1, z2, *views, negatives = tensors
+        inputs = replace(self.inputs, z1=z1, z2=z2, views=tuple(views), negatives=negatives)
+        return assemble(self.objective, inputs, requests)
 
     def sweep(self, batch: Batch, accumulators: list[GradAccumulator]) -> list[Statistics]:
         """Visits all of this process's anchors once, in the loop that fits; returns their statistics by direction."""
@@ -110,10 +114,10 @@ class Plan:
 
 
 def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
-    """The values by name, and for each its gradients; ``needs``: which of z1, z2 and negatives need one."""
+    """The values by name, and for each its gradients; ``needs``: which of the views and negatives need one."""
     objective, scale = plan.objective, plan.scale
     if scale is not None and not plan.terms and logsumexp.is_symmetric(objective, batch):
-        accumulator = plan.accumulator(batch, [], (True, True, False) if scale.learned else needs)
+        accumulator = plan.accumulator(batch, [], (*(True for _ in needs[:-1]), False) if scale.learned else needs)
         values = logsumexp.differentiate_symmetric(objective, scale, batch, accumulator, plan.block_rows)
         return values, [accumulator]
     if not objective.coupled and not plan.terms:
@@ -125,8 +129,9 @@ def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[St
 
 def _uncoupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
     """One visit: every anchor has the same weight."""
-    weight = uniform_weight(plan.objective, batch.size)
-    accumulator = plan.accumulator(batch, [{"loss": weight}, {"loss": weight}], needs)
+    num_directions = len(directions(plan.objective, batch))
+    weights: list[Weights] = [{"loss": uniform_weight(plan.objective, batch.size, num_directions)}] * num_directions
+    accumulator = plan.accumulator(batch, weights, needs)
     values = plan.reduce(batch, plan.sweep(batch, [accumulator]))
     sum_over_ranks(accumulator.parameters, batch.shard)
     return values, [accumulator]
@@ -198,11 +203,11 @@ def _couple(
 
 
 def _raw_grads(
-    plan: Plan, batch: Batch, accumulator: GradAccumulator, inverse: list[Tensor], views: list[Tensor | None]
+    plan: Plan, batch: Batch, accumulator: GradAccumulator, inverse: list[Tensor], tensors: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
     """Gradients of this process's raw rows, times the number of processes, since DDP averages over them afterwards."""
     grads: list[Tensor | None] = []
-    for index, z in enumerate(views):
+    for index, z in enumerate(tensors):
         rows = None if z is None else accumulator.get(index)
         if rows is None or z is None:
             grads.append(None)
@@ -226,16 +231,17 @@ def _finish_rows(
     (I - h hᵀ) ∂L/∂h over the norm. It works in place, on a few rows at a time, while they are in cache."""
     objective, shard = plan.objective, batch.shard_of(index)
     own = shard.own(batch.rows[index])
-    of_positives = [
-        grads
-        for direction, grads in zip(directions(objective, batch), accumulator.positives, strict=True)
-        if (index == direction.anchor or (index == direction.other and not objective.one_sided)) and bool(grads.any())
-    ]
+    of_positives = []
+    for direction, grads in zip(directions(objective, batch), accumulator.positives, strict=True):
+        if bool(grads.any()):
+            if index == direction.anchor:
+                of_positives.append((grads, direction.other))
+            if index == direction.other and not objective.one_sided:
+                of_positives.append((grads, direction.anchor))
     for part in slices(0, len(grad), CACHED_ROWS):
         rows, h = grad[part], own[part]
-        for grads in of_positives:
-            other = apply_metric(objective, shard.own(batch.rows[1 - index])[part])
-            rows.addcmul_(grads[part].unsqueeze(1), other)
+        for grads, other in of_positives:
+            rows.addcmul_(grads[part].unsqueeze(1), apply_metric(objective, shard.own(batch.rows[other])[part]))
         if objective.rows is None:
             rows.addcmul_((rows * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse[part])
 
@@ -247,28 +253,27 @@ class _Reduced(torch.autograd.Function):
     """Scalars whose gradients are complete when forward returns."""
 
     @staticmethod
-    def forward(
-        ctx: Any, plan: Plan, z1: Tensor, z2: Tensor, negatives: Tensor | None, *parameters: Tensor
-    ) -> tuple[Tensor, ...]:
-        # Which of z1, z2, negatives and whether any parameter needs a gradient here, and whether terms are asked for.
-        of_rows, of_parameters = ctx.needs_input_grad[1:4], any(ctx.needs_input_grad[4:])
-        requests = [*(int(plan.grad and need) for need in (*of_rows, of_parameters)), int(plan.terms)]
-        batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives, requests)
+    def forward(ctx: Any, plan: Plan, *given: Tensor | None) -> tuple[Tensor, ...]:
+        tensors = given[: len(plan.tensors)]
+        # Which of the rows and whether any parameter needs a gradient here, and whether terms are asked for.
+        of_rows, of_parameters = ctx.needs_input_grad[1 : 1 + len(tensors)], ctx.needs_input_grad[1 + len(tensors) :]
+        wanted = [plan.grad and need for need in (*of_rows, any(of_parameters))]
+        batch, inverse = plan.assemble(tensors, [as_bits(wanted), int(plan.terms)])
         if len({terms for *_, terms in batch.requests}) > 1:
             raise ValueError("some processes ask for the loss and others for its terms; all must ask for the same")
         # A gradient that any rank needs is computed by all.
-        *needs, any_parameter, _ = [any(each) for each in zip(*batch.requests, strict=True)]
+        *needs, any_parameter = (any(bits >> place & 1 for bits, _ in batch.requests) for place in range(len(wanted)))
         if any(needs) or any_parameter:
             values, accumulators = differentiate(plan, batch, tuple(needs))
         else:
             values, accumulators = plan.reduce(batch, plan.sweep(batch, [])), []
         for accumulator in accumulators:
-            rows = [accumulator.get(index) for index in range(3)] if batch.shard.world_size > 1 else []
+            rows = [accumulator.get(index) for index in range(len(tensors))] if batch.shard.world_size > 1 else []
             sum_over_ranks([grad for grad in rows if grad is not None], batch.shard)
-        check_one_row(plan.objective, batch.size, len(batch.rows[2]), values["loss"])
+        check_one_row(plan.objective, batch.size, batch.num_extra, values["loss"])
         plan.names = list(values)
         grads = [
-            [*_raw_grads(plan, batch, accumulator, inverse, [z1, z2, negatives]), *accumulator.parameters]
+            [*_raw_grads(plan, batch, accumulator, inverse, tensors), *accumulator.parameters]
             for accumulator in accumulators
         ]
         ctx.save_for_backward(*(grad for each in grads for grad in each))  # freed by backward, refused a second time
@@ -277,6 +282,11 @@ class _Reduced(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         return (None, *scale_grads(ctx.saved_tensors, upstream))
+
+
+def as_bits(flags: Sequence[bool]) -> int:
+    """Flags as one number, which a message between processes can carry."""
+    return sum(1 << place for place, flag in enumerate(flags) if flag)
 
 
 def scale_grads(saved: tuple[Tensor | None, ...], upstream: tuple[Tensor, ...]) -> list[Tensor | None]:
@@ -313,34 +323,33 @@ class _PerAnchor(torch.autograd.Function):
     """Vectors, one number per anchor. Their weights arrive in backward, which visits the anchors once more."""
 
     @staticmethod
-    def forward(
-        ctx: Any, plan: Plan, z1: Tensor, z2: Tensor, negatives: Tensor | None, *parameters: Tensor
-    ) -> tuple[Tensor, ...]:
-        batch, _ = assemble(plan.objective, z1, z2, plan.labels, negatives)
+    def forward(ctx: Any, plan: Plan, *given: Tensor | None) -> tuple[Tensor, ...]:
+        batch, _ = plan.assemble(given[: len(plan.tensors)])
         values = plan.named(reduce_anchors(plan.objective, plan.sweep(batch, [])))
-        check_one_row(plan.objective, batch.size, len(batch.rows[2]), values["loss"])
+        check_one_row(plan.objective, batch.size, batch.num_extra, values["loss"])
         plan.names = list(values)
         ctx.plan, ctx.settings = plan, _settings(plan.objective)
-        ctx.save_for_backward(z1, z2, negatives, plan.labels, *parameters)  # refused if they were changed by then
+        # Refused if they were changed by then.
+        ctx.save_for_backward(*given, *plan.inputs.constants)
         return tuple(values.values())
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         _refuse_double_backward()
         plan: Plan = ctx.plan
-        z1, z2, negatives, *_ = ctx.saved_tensors
+        tensors = ctx.saved_tensors[: len(plan.tensors)]
         if _settings(plan.objective) != ctx.settings:
             raise RuntimeError(
                 "a setting of the objective was changed between forward and backward, which computes the losses of a "
                 "streamed batch once more; change settings after backward"
             )
-        by_direction = zip(*(weight.split(len(z1)) for weight in upstream), strict=True)
+        by_direction = zip(*(weight.split(len(tensors[0])) for weight in upstream), strict=True)
         weights: list[Weights] = [dict(zip(plan.names, each, strict=True)) for each in by_direction]
-        with torch.autocast(z1.device.type, enabled=False):
-            batch, inverse = assemble(plan.objective, z1, z2, plan.labels, negatives)
-            accumulator = plan.accumulator(batch, weights, ctx.needs_input_grad[1:4])
+        with torch.autocast(tensors[0].device.type, enabled=False):
+            batch, inverse = plan.assemble(tensors)
+            accumulator = plan.accumulator(batch, weights, ctx.needs_input_grad[1 : 1 + len(tensors)])
             plan.sweep(batch, [accumulator])
-            raw = _raw_grads(plan, batch, accumulator, inverse, [z1, z2, negatives])
+            raw = _raw_grads(plan, batch, accumulator, inverse, tensors)
         return (None, *raw, *accumulator.parameters)
 
 

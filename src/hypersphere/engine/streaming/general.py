@@ -19,6 +19,7 @@ from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.streaming.accumulate import (
     GradAccumulator,
     block_sizes,
+    cut,
     grads_of,
     record,
     rows_in_cache,
@@ -89,10 +90,11 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
             accumulators = [accumulator for accumulator, _ in demanded]
             for number, (accumulator, pairs) in enumerate(demanded):
                 last = number == len(demanded) - 1
-                x, y, positive, *rest = grads_of(pairs, [*leaves, *parameters], retain=not last)
-                accumulator.add_of_anchors(direction, strip, (x, y, positive))
-                accumulator.add_to_parameters(rest[len(matrices) :])
-                for index, grad in enumerate(rest[: len(matrices)]):
+                grads = grads_of(pairs, [*leaves, *parameters], retain=not last)
+                of_anchors, of_matrices, of_parameters = cut(grads, batch.num_views + 1, len(matrices))
+                accumulator.add_of_anchors(direction, strip, of_anchors)
+                accumulator.add_to_parameters(of_parameters)
+                for index, grad in enumerate(of_matrices):
                     place = grads_in.setdefault((number, index), _BlockGrad(matrices[index], in_place=last))
                     place.put(inside, grad)
         # 4. ∂X, ∂Y: two products for each matrix that carries a gradient.
@@ -127,18 +129,15 @@ def _similarities(objective: PairContract, direction: Direction, read: Read, blo
 def _graph(
     objective: PairContract, direction: Direction, strip: slice, strips: list[Tensor], context: Any, grad: bool
 ) -> tuple[Statistics, list[Tensor]]:
-    """The statistics of a strip of anchors, and the leaves of their graph: x, y, positives, matrices."""
+    """The statistics of a strip of anchors, and the leaves of their graph: all views, positives, matrices."""
+    views = direction.views(strip)
+    positive = positives(objective, views[direction.anchor], views[direction.other])
+    matrices = [matrix.detach() for matrix in strips]
     with torch.set_grad_enabled(grad):
-        x, y = (direction.batch.rows[view][strip].detach() for view in (direction.anchor, direction.other))
-        leaves = [x, y, positives(objective, x, y).detach(), *(matrix.detach() for matrix in strips)]
-        moving = [True, not objective.one_sided, True]
-        moving += [
-            not objective.one_sided or direction.sources(read)[0] == direction.anchor for read in objective.reads
-        ]
-        for leaf, moves in zip(leaves, moving, strict=True):
+        leaves = [*views, positive, *matrices]
+        for leaf, moves in zip(leaves, direction.moving(objective), strict=True):
             leaf.requires_grad_(grad and moves)
-        anchors = direction.anchors(objective, strip, x, y, leaves[2], leaves[3:], context)
-        return objective.block(anchors), leaves
+        return objective.block(direction.anchors(objective, strip, views, positive, matrices, context)), leaves
 
 
 def _accumulate(

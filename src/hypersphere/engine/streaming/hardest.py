@@ -16,7 +16,7 @@ from torch import Tensor
 from hypersphere.engine.batch import Direction, apply_metric, positives
 from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.reductions import argmax
-from hypersphere.engine.streaming.accumulate import GradAccumulator, block_sizes, grads_of, record, slices
+from hypersphere.engine.streaming.accumulate import GradAccumulator, block_sizes, cut, grads_of, record, slices
 from hypersphere.geometry.near import with_vectors
 
 
@@ -42,27 +42,28 @@ def sweep(
     memory = batch.rows[0].new_empty(min(rows, shard.size), max(widths))
     statistics: Statistics = {}
     for block in slices(shard.start, shard.stop, rows):
-        x, y = (batch.rows[view][block].detach() for view in (direction.anchor, direction.other))
+        views = direction.views(block)
         # 1. Similarities of the block, one matrix after the other, and the largest of each row.
         largest = [_hardest(objective, direction, read, block, memory) for read in objective.reads]
         hardest, columns = tuple(value for value, _ in largest), [column for _, column in largest]
         # 2. The formula, as a small autograd graph.
         with torch.set_grad_enabled(bool(active)):
-            leaves = [x, y, positives(objective, x, y).detach(), *hardest]
-            moving = [True, not objective.one_sided, True, *(_moves(objective, direction, r) for r in objective.reads)]
-            for leaf, moves in zip(leaves, moving, strict=True):
+            positive = positives(objective, views[direction.anchor], views[direction.other])
+            leaves = [*views, positive, *hardest]
+            for leaf, moves in zip(leaves, direction.moving(objective), strict=True):
                 leaf.requires_grad_(moves and bool(active))
-            anchors = direction.anchors(objective, block, x, y, leaves[2], [], context)
+            anchors = direction.anchors(objective, block, views, positive, [], context)
             out = objective.block_from_hardest(anchors, hardest)
         record(statistics, out, direction.local(block), shard.size)
         for number, each in enumerate(active):
             # 3. ∂S: the gradient of the hardest similarity, at its column.
             retain = number < len(active) - 1
             grads = grads_of(each.weighted(out, direction, block), [*leaves, *parameters], retain)
-            each.add_of_anchors(direction, block, grads[:3])
-            each.add_to_parameters(grads[len(leaves) :])
+            of_anchors, of_hardest, of_parameters = cut(grads, batch.num_views + 1, len(hardest))
+            each.add_of_anchors(direction, block, of_anchors)
+            each.add_to_parameters(of_parameters)
             # 4. ∂X, ∂Y: one row added for each entry.
-            for read, column, grad in zip(objective.reads, columns, grads[3 : len(leaves)], strict=True):
+            for read, column, grad in zip(objective.reads, columns, of_hardest, strict=True):
                 if grad is not None:
                     lines = (column >= 0).nonzero().squeeze(1)
                     entries = SparseGrad(lines + block.start, column[lines], grad[lines])
@@ -73,7 +74,7 @@ def sweep(
 def _hardest(
     objective: PairContract, direction: Direction, read: Read, block: slice, memory: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The largest similarity (B,) of each anchor with another instance, and its column (B,); -inf, -1 if none."""
+    """The largest similarity (B,) of each anchor with a negative, and its column (B,); -inf, -1 if none."""
     row, _ = direction.sources(read)
     rows = apply_metric(objective, direction.batch.rows[row][block])
     width = direction.num_columns(read)
@@ -81,7 +82,7 @@ def _hardest(
     for part, place in direction.columns(read):
         torch.mm(rows, direction.batch.rows[part].T, out=matrix[:, place])
     indices = torch.arange(block.start, block.stop, device=matrix.device)
-    matrix[direction.own(indices, width)] = -inf
+    matrix[direction.excluded(read, indices)] = -inf
     column = argmax(matrix)
     largest = matrix.gather(1, column).squeeze(1)
     if objective.rows is None and objective.metric(rows) is None:
@@ -90,11 +91,6 @@ def _hardest(
             column[nearest.lines] = nearest.columns
             largest = with_vectors(matrix.gather(1, column).squeeze(1), nearest)
     return largest, torch.where(largest > -inf, column.squeeze(1), -1)
-
-
-def _moves(objective: PairContract, direction: Direction, read: Read) -> bool:
-    """Whether a matrix carries a gradient; in a one-sided objective, only if its rows are the anchors."""
-    return not objective.one_sided or direction.sources(read)[0] == direction.anchor
 
 
 def _accumulate(

@@ -13,17 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import inf
 
 import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Batch, Direction, directions, positives
+from hypersphere.engine.groups import Groups
 from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.reductions import reduce_anchors
 from hypersphere.engine.streaming.accumulate import (
     GradAccumulator,
     block_sizes,
+    cut,
     grads_of,
     grads_of_value,
     record,
@@ -85,25 +88,32 @@ def sweep(
     memory = [batch.rows[0].new_empty(min(rows, shard.size), width) for width in widths]
     statistics: Statistics = {}
     for block in slices(shard.start, shard.stop, rows):
-        x, y = (batch.rows[view][block].detach() for view in (direction.anchor, direction.other))
+        views = direction.views(block)
         # 1. Similarities, exponentials and their sums.
-        powers = [matrix[: len(x)] for matrix in memory]
+        powers = [matrix[: block.stop - block.start] for matrix in memory]
         totals = [_sums(direction, read, block, m, scale) for read, m in zip(objective.reads, powers, strict=True)]
         sums, own = [total for total, _ in totals], totals[0][1]
         # 2. The formula, as a small autograd graph. The own instance of "cross" and "both" is the positive.
-        positive = own if objective.reads[0] in ("cross", "both") else positives(objective, x, y)
+        of_cross = objective.reads[0] in ("cross", "both")
+        positive = own if of_cross else positives(objective, views[direction.anchor], views[direction.other])
+        indices = torch.arange(block.start, block.stop, device=positive.device)
+        num_negatives = tuple(direction.num_negatives(read, indices) for read in objective.reads)
         with torch.set_grad_enabled(bool(active)):
-            leaves = [x, y, positive, *(total.log() for total in sums)]
-            for leaf, moves in zip(leaves, [True, not objective.one_sided, *(True for _ in leaves[2:])], strict=True):
+            logsumexp = tuple(total.log() for total in sums)
+            leaves = [*views, positive, *logsumexp]
+            # Sums that move no row may still move a learned scale.
+            moving = [*direction.moving(objective)[: len(views)], *(True for _ in leaves[len(views) :])]
+            for leaf, moves in zip(leaves, moving, strict=True):
                 leaf.requires_grad_(moves and bool(active))
-            anchors = direction.anchors(objective, block, x, y, positive, [], context)
-            out = objective.block_from_logsumexp(anchors, tuple(leaves[3:]), _num_negatives(direction, widths, x))
+            anchors = direction.anchors(objective, block, views, positive, [], context)
+            out = objective.block_from_logsumexp(anchors, logsumexp, num_negatives)
         record(statistics, out, direction.local(block), shard.size)
         for accumulator in active:
             grads = grads_of(accumulator.weighted(out, direction, block), [*leaves, *parameters], retain=True)
-            accumulator.add_of_anchors(direction, block, grads[:3])
-            accumulator.add_to_parameters(grads[len(leaves) :])
-            for read, matrix, total, grad in zip(objective.reads, powers, sums, grads[3 : len(leaves)], strict=True):
+            of_anchors, of_sums, of_parameters = cut(grads, batch.num_views + 1, len(sums))
+            accumulator.add_of_anchors(direction, block, of_anchors)
+            accumulator.add_to_parameters(of_parameters)
+            for read, matrix, total, grad in zip(objective.reads, powers, sums, of_sums, strict=True):
                 if grad is not None:
                     # 3. ∂S = weight_i e_ij: the weights.
                     weight = (grad * scale.value / total.clamp_min(SMALLEST)).unsqueeze(1)
@@ -118,23 +128,18 @@ def _scaled_similarities(rows: Tensor, keys: Tensor, scale: Scale, out: Tensor) 
 
 
 def _sums(direction: Direction, read: Read, block: slice, powers: Tensor, scale: Scale) -> tuple[Tensor, Tensor]:
-    """Fills a block with exp(scale · s), 0 at the anchors' own instances. Returns the sums of its rows, (B, M) -> (B,),
-    and the similarities with the own instances (B,), which the zeros replace."""
+    """Fills a block with exp(scale · s), 0 where a column is no negative. Returns the sums of its rows,
+    (B, M) -> (B,), and the similarities with the own instances (B,), which the zeros replace."""
     row, _ = direction.sources(read)
     for part, place in direction.columns(read):
         _scaled_similarities(direction.batch.rows[row][block], direction.batch.rows[part], scale, powers[:, place])
-    own = direction.own(torch.arange(block.start, block.stop, device=powers.device), powers.shape[1])
-    of_own = powers[own][:, 0] / scale.value
-    powers[own] = -inf
+    indices = torch.arange(block.start, block.stop, device=powers.device)
+    of_own = powers.gather(1, indices.unsqueeze(1)).squeeze(1) / scale.value
+    powers[direction.excluded(read, indices)] = -inf
     total = powers.new_empty(len(powers))
     for strip in strips_in_cache(powers):
         torch.sum(powers[strip].exp_(), dim=1, out=total[strip])
     return total, of_own
-
-
-def _num_negatives(direction: Direction, widths: Sequence[int], x: Tensor) -> tuple[Tensor, ...]:
-    """The number of negatives (B,) of each anchor, in each matrix."""
-    return tuple(torch.full((len(x),), width - direction.num_own(width), device=x.device) for width in widths)
 
 
 def _accumulate(
@@ -172,8 +177,8 @@ def is_symmetric(objective: PairContract, batch: Batch) -> bool:
     """Whether each pair of rows counts alike for both of them, and all rows are on this process."""
     within = all(read in ("same", "other") for read in objective.reads)
     between = objective.reads in (("cross",), ("both",)) and objective.anchors == "both"
-    alone = batch.shard.world_size == 1 and not len(batch.rows[2])
-    return alone and not objective.one_sided and (within or between)
+    alone = batch.shard.world_size == 1 and not batch.num_extra
+    return alone and batch.guide is None and not objective.one_sided and (within or between)
 
 
 @dataclass(frozen=True)
@@ -187,18 +192,21 @@ class Tile:
     shared: int  # so many of the first columns are the rows themselves: there each pair is met twice
 
     def fill(self, batch: Batch, scale: Scale, memory: Tensor) -> Tensor:
-        """scale · s of these pairs, -inf for a row with its own instance."""
+        """scale · s of these pairs, -inf for a row with its own instance and those of equal ids."""
         rows, keys = batch.rows[self.view][self.rows], batch.rows[self.other][self.columns]
         out = memory[: len(rows) * len(keys)].view(len(rows), len(keys))
         _scaled_similarities(rows, keys, scale, out)
         out[:, self.rows.start - self.columns.start :].fill_diagonal_(-inf)
+        if batch.ids is not None:
+            of_columns = Groups(batch.ids.keys[self.columns])
+            out[of_columns.members(batch.ids.keys[self.rows])] = -inf
         return out
 
 
 def differentiate_symmetric(
     objective: PairContract, scale: Scale, batch: Batch, accumulator: GradAccumulator, block_rows: int | None
 ) -> Statistics:
-    """The reduced loss; adds its gradients to the accumulator, which must hold both views if the scale is learned."""
+    """The reduced loss; adds its gradients to the accumulator, which must hold all views if the scale is learned."""
     block_rows, _ = block_sizes([batch.size], block_rows)
     memory = batch.rows[0].new_empty(min(block_rows, batch.size) * batch.size)
     tiles, parameters = list(_tiles(objective, batch, block_rows)), list(objective.parameters())
@@ -206,29 +214,37 @@ def differentiate_symmetric(
     sums = _sums_of_all(batch, scale, tiles, memory)
     # 2. The formula for all anchors at once, combined and reduced.
     leaves = {view: total.log().requires_grad_() for view, total in sums.items()}
-    x, y = (rows.detach().requires_grad_() for rows in batch.rows[:2])
-    positive = positives(objective, x.detach(), y.detach()).requires_grad_()
+    views = [rows.detach().requires_grad_() for rows in batch.rows[:-1]]
+    everything = directions(objective, batch)
+    positive = [
+        positives(objective, batch.rows[each.anchor].detach(), batch.rows[each.other].detach()).requires_grad_()
+        for each in everything
+    ]
     with torch.enable_grad():
-        statistics = [_statistics(objective, each, (x, y), positive, leaves) for each in directions(objective, batch)]
+        statistics = [
+            _statistics(objective, each, views, own, leaves) for each, own in zip(everything, positive, strict=True)
+        ]
         loss = reduce_anchors(objective, statistics)["loss"]
     # 3. ∂S_ij = (weight_i + weight_j) e_ij: the weights, by view.
-    of_x, of_y, of_positive, *rest = grads_of_value(loss, [x, y, positive, *leaves.values(), *parameters])
+    grads = grads_of_value(loss, [*views, *positive, *leaves.values(), *parameters])
+    of_views, of_positive, of_sums, of_parameters = cut(grads, len(views), len(positive), len(leaves))
     weights = {
         view: grad * scale.value / sums[view].clamp_min(SMALLEST)
-        for view, grad in zip(leaves, rest[: len(leaves)], strict=True)
+        for view, grad in zip(leaves, of_sums, strict=True)
         if grad is not None
     }
     # 4. ∂X, ∂Y: two products for each tile.
     if weights:
         _accumulate_tiles(batch, scale, tiles, memory, weights, accumulator)
     if weights and scale.learned:  # every pair has moved both of its rows
-        moved = [(accumulator.get(view), batch.rows[view]) for view in (0, 1)]
+        moved = [(accumulator.get(view), rows) for view, rows in enumerate(batch.rows[:-1])]
         along_scale = torch.stack([(grad * rows).sum() for grad, rows in moved if grad is not None]).sum()
         accumulator.add_to_parameters(scale.grads(along_scale / (2 * scale.value), parameters))
-    accumulator.add_to_parameters(rest[len(leaves) :])
-    if of_positive is not None:
-        accumulator.positives[0] += of_positive
-    for view, grad in enumerate((of_x, of_y)):  # of an objective that reads the rows themselves
+    accumulator.add_to_parameters(of_parameters)
+    for total, grad in zip(accumulator.positives, of_positive, strict=True):
+        if grad is not None:
+            total += grad
+    for view, grad in enumerate(of_views):  # of an objective that reads the rows themselves
         if grad is not None:
             accumulator.add(view, slice(0, batch.size), grad)
     return {"loss": loss}
@@ -242,8 +258,9 @@ def _tiles(objective: PairContract, batch: Batch, block_rows: int) -> Iterator[T
             for rows in blocks:
                 yield Tile(view, rows, view, slice(rows.start, batch.size), rows.stop - rows.start)
     if objective.reads in (("cross",), ("both",)):
-        for rows in blocks:
-            yield Tile(0, rows, 1, slice(0, batch.size), 0)
+        for view, other in combinations(range(batch.num_views), 2):
+            for rows in blocks:
+                yield Tile(view, rows, other, slice(0, batch.size), 0)
 
 
 def _sums_of_all(batch: Batch, scale: Scale, tiles: Sequence[Tile], memory: Tensor) -> dict[int, Tensor]:
@@ -263,18 +280,17 @@ def _sums_of_all(batch: Batch, scale: Scale, tiles: Sequence[Tile], memory: Tens
 def _statistics(
     objective: PairContract,
     direction: Direction,
-    rows: tuple[Tensor, Tensor],
+    views: Sequence[Tensor],
     positive: Tensor,
     leaves: dict[int, Tensor],
 ) -> Statistics:
     """The statistics of all anchors of a direction."""
-    x, y = rows[direction.anchor], rows[direction.other]
     with torch.no_grad():
-        context = objective.prepare(x.detach(), y.detach())
-    widths = [direction.num_columns(read) for read in objective.reads]
-    anchors = direction.anchors(objective, slice(0, len(x)), x, y, positive, [], context)
+        context = objective.prepare(views[direction.anchor].detach(), views[direction.other].detach())
+    anchors = direction.anchors(objective, slice(0, len(positive)), views, positive, [], context)
     logsumexp = tuple(leaves[direction.sources(read)[0]] for read in objective.reads)
-    return objective.block_from_logsumexp(anchors, logsumexp, _num_negatives(direction, widths, x))
+    num_negatives = tuple(direction.num_negatives(read, anchors.indices) for read in objective.reads)
+    return objective.block_from_logsumexp(anchors, logsumexp, num_negatives)
 
 
 def _accumulate_tiles(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from hypersphere.engine import Statistics
+from hypersphere.engine import Inputs, Statistics
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.hardest import hinge
 from hypersphere.objectives.registry import register
@@ -19,11 +19,9 @@ class ReleasedTriplet(NearestTriplet):
 
     blanked: ClassVar[bool] = True
 
-    def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
-    ) -> Statistics:
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
         # By name, so that ``self`` may be mixup's view of this objective.
-        return PairwiseObjective.evaluate(self, z2, z1, labels, negatives, terms)
+        return PairwiseObjective.evaluate(self, inputs.exchanged(), terms)
 
     @property
     def only_similarities(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from hypersphere.engine import Statistics, evaluate_features
+from hypersphere.engine import Inputs, Statistics, evaluate_features
 from hypersphere.geometry import unit, widened
 from hypersphere.objectives.base import Objective
 
@@ -20,6 +20,7 @@ class WholeObjective(Objective):
     """
 
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum")
+    nature: ClassVar[str] = "is its authors' code as it stands"
 
     def direction(self, x: Tensor, y: Tensor) -> Statistics:
         """Numbers (N,) of the anchors x from the unit rows of both views (N, D)."""
@@ -33,9 +34,9 @@ class WholeObjective(Objective):
     def rows(self, z: Tensor) -> Tensor:
         return widened(z)
 
-    def features(self, z1: Tensor, z2: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         """Scalars from both raw views (N, D)."""
-        x, y = unit(z1), unit(z2)
+        x, y = (unit(z) for z in views)
         directions = [self.direction(x, y), self.direction(y, x)] if self.both_views else [self.direction(x, y)]
         return {
             name: torch.stack([self.reduced(direction[name]) for direction in directions]).sum()
@@ -48,12 +49,9 @@ class WholeObjective(Objective):
     def map_pairwise(self, change: Callable[..., Any]) -> Any:
         raise ValueError(f"{self.name} is its authors' code as it stands: it takes no mixed negatives")
 
-    def evaluate(
-        self, z1: Tensor, z2: Tensor, labels: Tensor | None, negatives: Tensor | None, terms: bool
-    ) -> Statistics:
-        if negatives is not None:
-            raise ValueError(f"{self.name} is its authors' code as it stands: it takes no further negatives")
-        return evaluate_features(self, z1, z2, terms)
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        self.refuse_unused(inputs)
+        return evaluate_features(self, inputs, terms)
 
 
 def other_instances(rows: Tensor) -> Tensor:
