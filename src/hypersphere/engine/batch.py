@@ -120,7 +120,9 @@ def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list
 def directions(objective: PairContract, batch: Batch) -> list[Direction]:
     """The views that are anchors, each with the others as its keys."""
     views = range(batch.num_views) if objective.anchors == "both" else (0,)
-    return [Direction(batch, anchor, anchor == 0 or objective.extra_negatives == "both") for anchor in views]
+    with_extra = tuple(read for read in objective.reads if read not in objective.without_extra)
+    met = [anchor == 0 or objective.extra_negatives == "both" for anchor in views]
+    return [Direction(batch, anchor, with_extra if meets else ()) for anchor, meets in zip(views, met, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class Direction:
 
     batch: Batch
     anchor: int  # the index of the view
-    extra: bool = True  # whether its anchors meet the extra negatives
+    with_extra: tuple[Read, ...]  # the matrices whose last columns are the extra negatives
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -142,9 +144,9 @@ class Direction:
         """The view of the positives: the next one."""
         return self.others[0]
 
-    @property
-    def num_extra(self) -> int:
-        return self.batch.num_extra if self.extra else 0
+    def num_extra(self, read: Read) -> int:
+        """How many columns of a matrix are extra negatives."""
+        return self.batch.num_extra if read in self.with_extra else 0
 
     def local(self, block: slice) -> slice:
         """A block of the batch's rows, counted from the first row of this process."""
@@ -165,7 +167,7 @@ class Direction:
 
     def sources(self, read: Read) -> tuple[int, tuple[int, ...]]:
         """The index of a matrix's rows in ``batch.rows``, and the indices of its columns."""
-        x, y, extra = self.anchor, self.other, ((self.batch.num_views,) if self.num_extra else ())
+        x, y, extra = self.anchor, self.other, ((self.batch.num_views,) if self.num_extra(read) else ())
         layout: dict[Read, tuple[int, tuple[int, ...]]] = {
             "cross": (x, (*self.others, *extra)),
             "same": (x, (x, *extra)),
@@ -185,20 +187,20 @@ class Direction:
 
     # ---------------------------------------------------------------------------------- which columns are negatives
 
-    def num_own(self, columns: int) -> int:
+    def num_own(self, read: Read) -> int:
         """How many columns belong to the anchor's own instance: one for each view that is read."""
-        return (columns - self.num_extra) // self.batch.size
+        return len([part for part in self.sources(read)[1] if part < self.batch.num_views])
 
-    def own(self, indices: Tensor, columns: int) -> tuple[Tensor, Tensor]:
+    def own(self, indices: Tensor, read: Read) -> tuple[Tensor, Tensor]:
         """The entries of the anchors' own instances in a block of these anchors (B,): (B, 1) and (B, views read)."""
         line, own = torch.arange(len(indices), device=indices.device).unsqueeze(1), indices.unsqueeze(1)
-        return line, torch.cat([own + view * self.batch.size for view in range(self.num_own(columns))], dim=1)
+        return line, torch.cat([own + view * self.batch.size for view in range(self.num_own(read))], dim=1)
 
     def excluded(self, read: Read, indices: Tensor) -> Entries:
         """The entries of a block that are no negatives of their anchors: those of the own instance, of equal ids, and
         those that the guide drops. Rows and columns of the entries, or a mask (B, M) if they cannot be listed."""
         batch, columns = self.batch, self.num_columns(read)
-        own = self.own(indices, columns)
+        own = self.own(indices, read)
         if batch.ids is None and batch.guide is None:
             return own
         if batch.guide is None and not self._many_equal_ids(indices):
@@ -256,12 +258,12 @@ class Direction:
             excluded = self.excluded(read, indices)
             assert isinstance(excluded, Tensor)
             return columns - excluded.sum(dim=1, dtype=torch.int32)
-        num_own = self.num_own(columns)
+        num_own = self.num_own(read)
         num = torch.full_like(indices, columns - num_own)
         if batch.ids is not None:
             keys = batch.ids.keys[indices]
             num -= num_own * (batch.ids.sizes(keys) - 1).clamp_min(0)
-            num -= self._ids_of(batch.num_views).sizes(keys) if self.num_extra else 0
+            num -= self._ids_of(batch.num_views).sizes(keys) if self.num_extra(read) else 0
         return num
 
     def mask(self, read: Read, indices: Tensor) -> Tensor:
@@ -271,20 +273,20 @@ class Direction:
             return ~excluded
         return mask_except(*excluded, (len(indices), self.num_columns(read)), holds=False)
 
-    def same_label(self, indices: Tensor, columns: int) -> Tensor:
+    def same_label(self, read: Read, indices: Tensor) -> Tensor:
         """True at other instances that share the anchor's label."""
-        labels, own = self.batch.labels, self.own(indices, columns)
+        labels = self.batch.labels
         assert labels is not None
-        keys, views = labels.keys[indices], range(self.num_own(columns))
+        keys, views = labels.keys[indices], range(self.num_own(read))
         if 8 * int(labels.sizes(keys).sum()) > len(indices) * self.batch.size:  # too many to be listed
             same = torch.cat([labels.equal(keys)] * len(views), dim=1)
-            same = pad(same, (0, self.num_extra), value=False)
-            same[own] = False
+            same = pad(same, (0, self.num_extra(read)), value=False)
+            same[self.own(indices, read)] = False
             return same
         line, member = labels.members(keys)
         line, member = line[member != indices[line]], member[member != indices[line]]
         column = torch.cat([member + view * self.batch.size for view in views])
-        return mask_except(line.repeat(len(views)), column, (len(indices), columns), holds=True)
+        return mask_except(line.repeat(len(views)), column, (len(indices), self.num_columns(read)), holds=True)
 
     # ------------------------------------------------------------------------------------- what an objective is given
 
@@ -303,7 +305,7 @@ class Direction:
         indices = torch.arange(block.start, block.stop, device=x.device)
         reads = objective.reads if matrices else ()
         masks = self._masks(reads, indices)
-        same = [self.same_label(indices, matrix.shape[1]) for matrix in matrices] if objective.labelled else []
+        same = [self.same_label(read, indices) for read in reads] if objective.labelled else []
         if objective.labelled and (self.batch.ids is not None or self.batch.guide is not None):
             masks = [mask | each for mask, each in zip(masks, same, strict=True)]  # positives are never dropped
         labels = self.batch.labels
@@ -339,7 +341,7 @@ class Direction:
         """Squared distances of a block of a matrix's rows to its columns, to all digits."""
         row, parts = self.sources(read)
         keys = tuple(self.batch.rows[part].detach() for part in parts)
-        own = partial(self.own, indices, sum(map(len, keys)))
+        own = partial(self.own, indices, read)
         return MatrixDistances(self.batch.rows[row][block].detach(), keys, own)
 
 

@@ -70,6 +70,7 @@ class PairContract(RowContract, Protocol):
     sum_directions: the losses of all directions are added, not averaged.
     joined: ``join`` turns the statistics of all directions into the losses of the instances.
     extra_negatives: the anchors that meet the extra negatives: "first" (the rows of z1) or "both".
+    without_extra: the matrices of ``reads`` that do not show the extra negatives.
     one_sided: only anchors move; keys and positives carry no gradient.
     coupled: ``combine`` turns the statistics of all anchors into losses.
     labelled: the formula reads ``same_label``.
@@ -87,6 +88,8 @@ class PairContract(RowContract, Protocol):
     def sum_directions(self) -> bool: ...
     @property
     def extra_negatives(self) -> str: ...
+    @property
+    def without_extra(self) -> tuple[Read, ...]: ...
     @property
     def one_sided(self) -> bool: ...
     @property

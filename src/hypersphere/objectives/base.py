@@ -30,7 +30,7 @@ from hypersphere.objectives.settings import (
 )
 from hypersphere.torch_internals import uncompiled
 
-SHOWN_IF_CHANGED = ("extra_negatives", "reduction", "gather", "learnable")
+SHOWN_IF_CHANGED = ("extra_negatives", "pool", "reduction", "gather", "learnable")
 
 
 def _declare(cls: type) -> None:
@@ -276,6 +276,7 @@ class PairwiseObjective(Objective):
     anchors: "first" (rows of z1) or "both" (each view is the anchors once; the results are averaged, or added if
         ``sum_directions``).
     extra_negatives: the anchors that meet the ``negatives=`` of a call: "both", or "first" (rows of z1 alone).
+    without_extra: the matrices of ``negatives`` that do not show these; by default all do.
     one_sided: only anchors move; keys and positives carry no gradient.
     rows: a method that maps raw rows to the vectors whose inner products are read; None: unit vectors.
     labelled: ``per_anchor`` gets a fourth argument, True at the other instances of the anchor's label.
@@ -286,6 +287,7 @@ class PairwiseObjective(Objective):
     negatives: ClassVar[Any] = "cross"
     anchors: ClassVar[Any] = "first"
     extra_negatives: ClassVar[Any] = "both"
+    without_extra: ClassVar[Any] = ()
     one_sided: ClassVar[Any] = False
     labelled: ClassVar[Any] = False
     sum_directions: ClassVar[Any] = False

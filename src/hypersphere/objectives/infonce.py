@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 from hypersphere.engine import Statistics, masked_logsumexp
 from hypersphere.geometry import angle, squared_chord
 from hypersphere.objectives.base import PairwiseObjective
-from hypersphere.objectives.logsumexp import LogSumObjective, energy_of
+from hypersphere.objectives.logsumexp import LogSumObjective, energy_of, logsumexp_of
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import TEMPERATURES, choice, flag, number
 
@@ -42,6 +42,8 @@ class InfoNCE(SoftmaxObjective):
     """Cross-entropy of picking the positive among all keys of the other view.
 
     L_i = -log( e^{s_ii/τ} / Σ_j e^{s_ij/τ} ), mean over anchors; ``symmetric`` averages rows and columns.
+    pool: "cross": the keys are the other view. "all": the softmax also counts x_i·x_j and y_i·y_j of other instances;
+    the extra negatives count once, against x_i. With ``guided`` this is GISTEmbed.
     extra_negatives: the anchors that the ``negatives=`` of a call are contrasted with, if symmetric. "first": the rows
     of z1 alone, for which they are keys as z2 is; sentence-transformers (MultipleNegativesRankingLoss with directions
     query_to_doc and doc_to_query) treats hard negatives so. "both": the rows of z2 too.
@@ -58,11 +60,21 @@ class InfoNCE(SoftmaxObjective):
 
     source = "Gao et al. 2021; Nie et al. 2023"
     symmetric: bool = flag(default=False)
+    pool: str = choice("cross", "all", default="cross")
     extra_negatives: str = choice("first", "both", default="first")  # type: ignore[misc]
+    without_extra = ("other",)
 
     @property
     def anchors(self) -> str:
         return "both" if self.symmetric else "first"
+
+    @property
+    def negatives(self) -> Any:
+        return "cross" if self.pool == "cross" else ("both", "other")
+
+    def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
+        others = logsumexp_of(logsumexp) if self.pool == "all" else logsumexp
+        return super().from_logsumexp(positive, others, num_negatives)
 
 
 @register("ntxent")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import torch
@@ -14,6 +16,13 @@ from hypersphere.objectives.base import PairwiseObjective, like_negatives
 def energy_of(logsumexp: Tensor, num_negatives: Tensor) -> Tensor:
     """The logarithm of a sum over the anchor's negatives as an energy: 0 for an anchor without negatives."""
     return torch.where(num_negatives > 0, logsumexp, 0)
+
+
+def logsumexp_of(logarithms: Sequence[Tensor]) -> Tensor:
+    """log Σ exp of several numbers for each anchor, of which some or all may be -inf: K times (B,) -> (B,)."""
+    stacked = torch.stack(list(logarithms))
+    known = stacked.clamp_min(torch.finfo(stacked.dtype).min / 2)  # finite: log Σ exp(-inf) has no gradient
+    return torch.where((stacked > -inf).any(dim=0), torch.logsumexp(known, dim=0), -inf)
 
 
 def energy_of_all(logsumexp: Tensor, num_negatives: Tensor, shift: float) -> Tensor:

@@ -25,6 +25,8 @@ HAD_A_VARIANT = (
     *("align_uniform", "cloa", "kcl", "mat", "mbarlow", "met", "mixup", "mmhe", "mmhs", "mpt", "mvicreg", "paradigm"),
     "triplet",
 )
+# Settings that came later do not enter an id where they have these values, which are what the objectives did before.
+ADDED_SETTINGS = {"pool": "cross", "distance": "cosine"}
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,7 @@ def cell_id(recipe: Recipe, source: str = "") -> str:
 def _as_recorded(objective: dict[str, Any]) -> dict[str, Any]:
     """An objective's settings, and those of its base, as they enter an id."""
     known = {key: _as_recorded(value) if key == "base" and isinstance(value, dict) else value
-             for key, value in objective.items()}  # fmt: skip
+             for key, value in objective.items() if ADDED_SETTINGS.get(key) != value}  # fmt: skip
     return known | {"variant": "paper"} if objective["name"] in HAD_A_VARIANT else known
 
 
