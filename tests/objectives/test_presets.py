@@ -280,3 +280,8 @@ def test_the_released_riesz_alignment_with_positive_s_is_refused() -> None:
     """GOLDEN_RELEASED has a value for it, but at a perfectly aligned pair it is minus infinity."""
     with pytest.raises(ValueError, match="gaussian_riesz"):
         hs.create_objective("released/kcl", preset="dhel-kcl", kernel="riesz", s=1.0)
+
+
+def test_a_preset_asked_for_as_an_objective_is_explained() -> None:
+    with pytest.raises(ValueError, match=r"'simcse' is a preset: say create_objective\('infonce', preset='simcse'\)"):
+        hs.create_objective("simcse")

@@ -144,20 +144,6 @@ def test_what_a_file_prints_does_not_stand_between_results(mine: Path, capsys: p
     assert capsys.readouterr() == ("", "hello\n")
 
 
-@pytest.mark.parametrize(("answer", "said"), [("z1", r"shape \(6, 4\)"), ("0.5", "float"), ("None", "NoneType")])
-def test_a_function_returns_one_number(mine: Path, answer: str, said: str) -> None:
-    mine.write_text(f"def f(z1, z2):\n    return {answer}\n")
-    with pytest.raises(
-        ValueError, match=f"^f must return one number, a tensor without dimensions; it returned {said}$"
-    ):
-        hs.create_objective("mine.py:f")(Z1, Z2)
-
-
-def test_a_function_takes_no_further_negatives(mine: Path) -> None:
-    with pytest.raises(ValueError, match="pull is a plain function of two views: it takes no further negatives"):
-        hs.create_objective("mine.py:pull")(Z1, Z2, negatives=Z2)
-
-
 def test_an_error_is_blamed_on_its_line(mine: Path) -> None:
     mine.write_text("def f(z1, z2):\n    return z1 @ z2\n")
     with pytest.raises(RuntimeError) as caught:

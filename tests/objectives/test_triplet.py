@@ -1,4 +1,4 @@
-"""Gates at their margin, duplicates and ties."""
+"""Triplets at their margin, and with equally hard negatives."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.geometry import tangent, unit
-from hypersphere.testing.example import some_labels, views
-from tests import cases
-from tests.theory import Params, gradients, own_gradient, per_anchor
+from hypersphere.testing.example import views
+from tests.theory import gradients, loss_gradients, own_gradient, per_anchor
 
 
 @pytest.mark.parametrize(("name", "measure"), [("mpt", lambda c: -c), ("mat", torch.arccos)], ids=["mpt", "mat"])
@@ -29,18 +28,30 @@ def test_a_triplet_stops_exactly_at_its_margin(name: str, measure: Callable[[Ten
         assert (grad.abs().amax(dim=1) > 1e-2).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("name", "params"), **cases.named(cases.ALL))
-def test_duplicates_and_ties_leave_value_and_gradient_finite(name: str, params: Params, dtype: torch.dtype) -> None:
-    z1, z2 = views(6, 4, dtype=dtype)
-    tied = z2.clone()
-    tied[3] = tied[2]  # two equally hard negatives for everybody else
-    for one, two in ((z1, tied), (tied, tied), (z1[[0, 0, 1, 1, 2, 2]], z2[[0, 0, 1, 1, 2, 2]])):
-        a, b = one.clone().requires_grad_(), two.clone().requires_grad_()
-        value = hs.create_objective(name, **params)(a, b, some_labels(6))
-        assert value.isfinite()
-        for grad in torch.autograd.grad(value, [a, b], allow_unused=True):
-            assert grad is None or grad.isfinite().all()
+def test_met_stops_exactly_at_its_margin() -> None:
+    """The nearest negative is at distance sqrt(2) - d of a positive at d; a margin just below that is met."""
+    x = torch.eye(4, dtype=torch.float64)
+    y = unit(x + 0.1 * torch.ones(4, dtype=torch.float64))
+    distances = torch.cdist(x, y)
+    gap = (distances[0, 1] - distances[0, 0]).item()
+    for step in (1e-9, -1e-9):
+        one, two = loss_gradients(hs.create_objective("met", margin=gap + step), x, y)
+        value = hs.create_objective("met", margin=gap + step)(x, y).item()
+        if step > 0:
+            assert value == pytest.approx(step, rel=1e-3)
+            assert (one.abs().amax(dim=1) > 0.1).all()
+        else:
+            assert value == 0
+            assert (one == 0).all()
+            assert (two == 0).all()
+
+
+def test_duplicated_hardest_negatives_give_a_finite_subgradient() -> None:
+    z1, z2 = views(5, 4)
+    z2[3] = z2[2]
+    one, two = loss_gradients(hs.create_objective("met", margin=3.0), z1, z2)
+    assert one.isfinite().all()
+    assert two.isfinite().all()
 
 
 @pytest.mark.parametrize("name", ["mpt", "met", "mat"])

@@ -142,17 +142,6 @@ def test_a_modified_objective_keeps_the_pull_of_its_original_alone(
     assert name == "mbarlow" or torch.allclose(found[0], -2 * along[0])
 
 
-@pytest.mark.filterwarnings("ignore:a batch of one row")
-def test_cloa_adds_its_pull_to_what_the_base_is() -> None:
-    z1, z2 = pair()
-    c, _ = cosine_and_slopes(z1, z2)
-    objective = hs.create_objective("cloa", base="dcl", num_classes=2, dim=4).double()
-    of_class = [(z.detach() / z.detach().norm() @ objective.anchors[1]).item() for z in (z1, z2)]
-    value = objective(z1, z2, torch.tensor([1]))
-    assert value.item() == pytest.approx(-c / 0.05 + 1 - sum(of_class) / 2, rel=1e-6)
-    assert objective(z1, z2, torch.tensor([-1])).item() == pytest.approx(-c / 0.05)
-
-
 @pytest.mark.parametrize("streamed", [False, True], ids=["dense", "streamed"])
 @pytest.mark.parametrize(("name", "params"), **cases.named(cases.PAIRWISE + cases.RAW))
 def test_one_row_with_extra_negatives_equals_plain_loops(name: str, params: dict[str, Any], streamed: bool) -> None:
@@ -208,20 +197,6 @@ def test_a_formula_without_a_limit_gets_one_sentence() -> None:
         with context(streamed), pytest.raises(ValueError, match="objective has no finite value for an anchor"):
             Endless()(*pair())
     assert Endless()(*pair(), negatives=torch.eye(4)).isfinite()
-
-
-@pytest.mark.filterwarnings("ignore:a batch of one row")
-def test_labels_that_leave_no_negative_leave_the_softmax_among_positives() -> None:
-    """All of one class: every other row is a positive of SupCon, and the mix with a negative finds none."""
-    z = torch.eye(3, dtype=torch.float64)
-    labels = torch.zeros(3, dtype=torch.int64)
-    for streamed in (False, True):
-        with context(streamed):
-            found = hs.create_objective("supcon", temperature=1.0)(z, z, labels).item()
-            mixed = hs.create_objective("mixup", base={"name": "supcon", "temperature": 1.0})(z, z, labels).item()
-        # Five keys: the own other view at cosine 1, four at cosine 0; the mean over all five as positives.
-        assert found == pytest.approx(math.log(math.e + 4) - 1 / 5, rel=1e-12)
-        assert mixed == pytest.approx(found, rel=1e-12)
 
 
 SHARED: list[cases.Case] = [
