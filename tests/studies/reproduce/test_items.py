@@ -1,4 +1,4 @@
-"""Contests and the items that read them: every one is complete, and runs from end to end at its tiny scale."""
+"""Items: the quick versions, those that read contests from end to end at the tiny scale, and what they write."""
 
 import csv
 import functools
@@ -10,42 +10,83 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from hypersphere.studies.compare import process
-from hypersphere.studies.compare.cells import Plan
-from hypersphere.studies.reproduce import contest as holding
-from hypersphere.studies.reproduce import items
+from hypersphere.studies.reproduce import items, list_items
 from hypersphere.studies.reproduce.catalogue import ITEMS
 from hypersphere.studies.reproduce.contest import contests, hold, record_path, recorded
-from hypersphere.studies.reproduce.index import NOT_RUN, index
 from hypersphere.studies.reproduce.items import as_csv, find, reproduce, write
-from tests.studies.fabricated import held, result
+from tests.studies.reproduce.fabricated import held, result
 from tests.training import worlds
 
-RESULTS = Path(__file__).parents[2] / "results"
+MINE = [name for name in list_items("nie2023") + list_items("li2024") if not ITEMS[name].contests]
+# Only through the released program's filter does the hardest negative take over at every temperature; Barlow's printed
+# weight and mMHS's printed pull are not those of the gradient.
+PARTLY = ("li2024/fig3", "li2024/table2")
+
+
+@pytest.mark.parametrize("name", MINE)
+def test_quick_version_writes_text_data_and_figure(name, tmp_path):
+    finding, folder = items.reproduce(name, tmp_path, quick=True)
+    text = (folder / "finding.md").read_text(encoding="utf-8")
+    for part in ("**The paper:**", "**Here:**", "**Verdict:**", "**Errata met:**"):
+        assert part in text
+    kinds = {path.suffix for path in folder.iterdir()}
+    assert kinds == {".md", ".csv", ".json", ".png", ".pdf"}
+    assert finding.verdict == ("partly" if name in PARTLY else "agrees")
+    for figure in finding.figures.values():
+        assert any(f"hypersphere reproduce {name} --quick" in words.get_text() for words in figure.texts)
+
+
+@pytest.mark.parametrize(
+    "clauses, verdict",
+    [
+        ((True, True), "agrees"),
+        ((True, False), "partly"),
+        ((True, False, None), "partly"),
+        ((False, False), "does not agree"),
+        ((True, None), "undecided"),
+        ((None,), "undecided"),
+        ((), "undecided"),
+    ],
+)
+def test_the_verdict_follows_from_the_clauses(clauses, verdict):
+    named = {f"clause {place}": holds for place, holds in enumerate(clauses)}
+    assert items.Finding("claim", "measured", named).verdict == verdict
+
+
+def test_a_quick_version_leaves_the_full_result_alone(tmp_path, monkeypatch):
+    def item(quick):
+        rows = [{"points": 1 if quick else 100}]
+        return items.Finding("claim", "measured", {"clause": True}, data={"d": rows}, figures={"f": Figure()})
+
+    monkeypatch.setattr(items, "find", lambda _: item)
+    _, full = items.reproduce("li2024/fig2", tmp_path)
+    before = {path.name: path.read_bytes() for path in full.iterdir()}
+    _, quick = items.reproduce("li2024/fig2", tmp_path, quick=True)
+    assert full == tmp_path / "li2024" / "fig2"
+    assert quick == tmp_path / "li2024" / "fig2-quick"
+    assert {path.name: path.read_bytes() for path in full.iterdir()} == before
+    files = {"finding.md", "results.json", "d.csv", "f.png", "f.pdf"}
+    assert set(before) == {path.name for path in quick.iterdir()} == files
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_no_half_of_it(tmp_path, monkeypatch):
+    class Half(Figure):
+        def savefig(self, page, **_):
+            (page.write_bytes if hasattr(page, "write_bytes") else page.write)(b"half")
+            raise RuntimeError("interrupted")
+
+    finding = items.Finding("claim", "measured", {"clause": True}, figures={"f": Half()})
+    monkeypatch.setattr(items, "find", lambda _: lambda quick: finding)
+    with pytest.raises(RuntimeError, match="interrupted"):
+        items.reproduce("li2024/fig2", tmp_path)
+    assert list((tmp_path / "li2024" / "fig2").iterdir()) == []
+
+
+RESULTS = Path(__file__).parents[3] / "results"
 TRAINED = [name for name, item in ITEMS.items() if item.contests]
-
-
-def test_every_contest_is_read_by_an_item_and_every_item_has_its_contests():
-    assert {each for item in ITEMS.values() for each in item.contests} == set(contests())
-
-
-@pytest.mark.parametrize("name", list(contests()))
-def test_a_contest_is_a_study_in_both_scales(name):
-    contest = contests()[name]
-    small, full, tiny = (Plan(contest.at(scale, Path("nowhere"))) for scale in ("small", "full", "tiny"))
-    assert small.study.labels == full.study.labels
-    assert small.study.seeds >= (3 if small.untrained[0].recipe.task == "text" else 5)
-    assert tiny.count() <= 40 and contest.smaller and contest.minutes > 0 and contest.gpu_hours > 0
-
-
-def test_all_of_it_takes_a_day_at_most_and_no_run_half_an_hour():
-    small = {name: contest.minutes for name, contest in contests().items()}
-    assert sum(small.values()) <= 24 * 60
-    for path in sorted((RESULTS / "studies").glob("*.json")):
-        assert max(run["result"].get("seconds", 0) for run in json.loads(path.read_text())["runs"]) <= 30 * 60
-    for name, minutes in small.items():  # two runs side by side
-        assert 2 * minutes / Plan(contests()[name].at("small", Path("nowhere"))).count() <= 30
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -108,37 +149,6 @@ def test_an_item_is_trained_judged_and_written(name, tmp_path, without_processes
     monkeypatch.setattr("hypersphere.studies.compare.run.compare", lambda *args, **rest: pytest.fail("trained again"))
     assert hold(first, "tiny", out=tmp_path / "out", work=tmp_path / "elsewhere").about == kept.about
     assert str(tmp_path) not in record.read_text()
-
-
-def test_a_contest_whose_data_is_not_here_says_where_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.delenv("HYPERSPHERE_DATA", raising=False)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"needs cifar10 \(CIFAR-10, binary version .*HYPERSPHERE_DATA"):
-        hold("cloa-rates", "small", out=tmp_path, work=tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_interrupted_contest_keeps_what_is_done(tmp_path, monkeypatch):
-    """The record of a first round is where the second goes on."""
-
-    def stopped(study, **rest):
-        raise KeyboardInterrupt
-
-    some = held("cloa-lines", lambda cell: result(30.0, knn=30.0), "tiny").comparison
-    monkeypatch.setattr("hypersphere.studies.compare.run.compare", stopped)
-    monkeypatch.setattr(holding, "resumed", lambda study, work: some)
-    with pytest.raises(KeyboardInterrupt):
-        hold("cloa-lines", "tiny", out=tmp_path, work=tmp_path / "work")
-    known = json.loads(record_path(tmp_path, "cloa-lines", "tiny").read_text())
-    assert len(known["runs"]) == some.plan.count() and known["about"]["torch"]
-
-
-def test_the_list_has_every_item_and_is_what_the_results_say():
-    page = index(RESULTS)
-    assert (RESULTS / "README.md").read_text(encoding="utf-8") == page
-    for name in ITEMS:
-        assert f"[{name}]({name}/finding.md)" in page or re.search(rf"\| {name} +\|", page)
-    assert page.count(NOT_RUN) == sum(not (RESULTS / name / "results.json").is_file() for name in ITEMS)
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*/*/results.json")), ids=lambda path: path.parent.name)

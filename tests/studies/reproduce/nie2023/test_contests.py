@@ -15,7 +15,7 @@ from hypersphere.studies.reproduce.nie2023.coordinates import Checkpoint, explai
 from hypersphere.studies.reproduce.nie2023.curves import find_row, kept, rises
 from hypersphere.studies.reproduce.nie2023.margins import fig3, peaked, spread
 from hypersphere.studies.reproduce.nie2023.scores import AVERAGES, STS, TRANSFER
-from tests.studies import fabricated
+from tests.studies.reproduce import fabricated
 
 STEPS = (0, 10, 20, 30, 40)
 FALL = {"infonce": (3.0, 2.0, 1.6, 1.5, 1.5), "alignment": (0.3, 0.4, 0.42, 0.42, 0.42),

@@ -15,7 +15,7 @@ from hypersphere.studies.reproduce.items import write
 from hypersphere.studies.reproduce.own.factorial import PARTS, SETS, analyse, factorial
 from hypersphere.studies.reproduce.own.page import page
 from hypersphere.studies.reproduce.own.prediction import RIDGES, alike, gain, predict
-from tests.studies.fabricated import held, result
+from tests.studies.reproduce.fabricated import held, result
 
 NUMBERS = ("with_gradient", "hardest_weight", "ratio", "gap", "effective_rank", "alignment", "uniformity")
 CONTESTS = ("factorial-images", "factorial-text")
@@ -185,5 +185,5 @@ def test_the_page_is_written_from_the_results(tmp_path):
 
 
 def test_the_page_in_docs_is_what_the_results_say():
-    home = Path(__file__).parents[2]
+    home = Path(__file__).parents[4]
     assert (home / "docs" / "factorial.md").read_text(encoding="utf-8") == page(home / "results", home / "docs")

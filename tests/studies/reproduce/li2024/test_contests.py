@@ -16,7 +16,7 @@ from hypersphere.studies.reproduce.items import find, write
 from hypersphere.studies.reproduce.li2024.published import STAGE_SCORES, STAGES, STS, TRANSFER
 from hypersphere.studies.reproduce.li2024.readings import trained_score, trend
 from hypersphere.studies.reproduce.li2024.search import Trial, effects_of, trials_of
-from tests.studies import fabricated
+from tests.studies.reproduce import fabricated
 
 MINE = [name for name in list_items("li2024") if ITEMS[name].contests]
 OWN = {"dissipation": ("margin", 0.3), "weight": ("temperature", 0.05), "ratio": ("value", 1.0)}

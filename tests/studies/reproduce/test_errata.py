@@ -10,7 +10,7 @@ import pytest
 import hypersphere as hs
 from hypersphere.studies.reproduce.catalogue import ITEMS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
 
 

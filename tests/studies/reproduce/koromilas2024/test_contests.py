@@ -19,7 +19,7 @@ from hypersphere.studies.reproduce.koromilas2024 import lee2025
 from hypersphere.studies.reproduce.koromilas2024.batch_sizes import batch_size
 from hypersphere.studies.reproduce.koromilas2024.collapse import collapse
 from hypersphere.studies.reproduce.koromilas2024.robustness import robustness
-from tests.studies.fabricated import held, result
+from tests.studies.reproduce.fabricated import held, result
 
 Item = Callable[[Mapping[str, Held]], Finding]
 World = Callable[[Run], dict[str, Any] | str]

@@ -21,7 +21,7 @@ from hypersphere.studies.reproduce.cloa2024.rates import fig1, fig2, fig3, table
 from hypersphere.studies.reproduce.cloa2024.second import table4
 from hypersphere.studies.reproduce.contest import Held, Scale, contests
 from hypersphere.studies.reproduce.items import Finding, as_csv, find, page
-from tests.studies.fabricated import ABOUT, result
+from tests.studies.reproduce.fabricated import ABOUT, result
 
 SEEDS = 3
 Made = dict[str, Any] | str | None  # a result, the reason of a failure, or a run that waits
