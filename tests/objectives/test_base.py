@@ -46,11 +46,11 @@ def test_parts_may_be_counts_and_conditions(context: Any) -> None:
     cosines = torch.nn.functional.cosine_similarity(z1.unsqueeze(1), z2.unsqueeze(0), dim=2).detach()
     with context():
         objective(z1, z2).backward()
-        found = objective.terms(z1, z2)
+        terms = objective.terms(z1, z2)
     assert z1.grad is not None and bool(z1.grad.any())
     harder = sum(float(cosines[i, j] > cosines[i, i]) for i in range(8) for j in range(8) if i != j) / 8
-    assert found["harder"].item() == pytest.approx(harder) and harder > 0
-    assert found["solved"].item() == pytest.approx((cosines.diagonal() > 0.5).double().mean().item())
+    assert terms["harder"].item() == pytest.approx(harder) and harder > 0
+    assert terms["solved"].item() == pytest.approx((cosines.diagonal() > 0.5).double().mean().item())
 
 
 @pytest.mark.parametrize("context", PLACES, ids=["dense", "streaming"])
@@ -152,13 +152,13 @@ def test_reductions_stream_with_their_gradient(name: str, params: dict[str, Any]
 
 def test_parameters_in_bfloat16_accumulate_exactly() -> None:
     z1, z2 = (z.float() for z in views(256, 8))
-    found = []
+    grads = []
     for rows in (256, 4):
         objective = hs.create_objective("ntxent", learnable=True).bfloat16()
         with hs.streaming(rows):
             objective(z1, z2).backward()
-        found.append(objective.log_temperature.grad.item())
-    assert found[1] == pytest.approx(found[0], rel=1e-2)
+        grads.append(objective.log_temperature.grad.item())
+    assert grads[1] == pytest.approx(grads[0], rel=1e-2)
 
 
 def test_no_gradient_is_computed_where_none_is_wanted() -> None:

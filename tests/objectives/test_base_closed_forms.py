@@ -44,11 +44,11 @@ def test_an_anchors_own_gradient_has_its_closed_form(name: str, params: Params) 
         losses = per_anchor(name, leaf, g, **params)
         for i in range(6):
             others = [j for j in range(6) if j != i]
-            (found,) = torch.autograd.grad(losses[i], leaf, retain_graph=True)
+            (grad,) = torch.autograd.grad(losses[i], leaf, retain_graph=True)
             closed = tangent(own_gradient(name, params, h[i], g[i], g[others]), h[i])
-            torch.testing.assert_close(tangent(found[i], h[i]), closed, rtol=1e-9, atol=1e-12)
-            assert (found[others] == 0).all()
-            stopped += int((found[i] == 0).all())
+            torch.testing.assert_close(tangent(grad[i], h[i]), closed, rtol=1e-9, atol=1e-12)
+            assert (grad[others] == 0).all()
+            stopped += int((grad[i] == 0).all())
     gated = name in ("dcl_plus", "mpt", "met", "mat")
     assert 0 < stopped < 24 if gated else stopped == 0
 
@@ -104,8 +104,8 @@ def test_the_full_gradient_in_the_first_view_has_its_closed_form(
     name: str, params: Params, closed: Callable[[Tensor, Tensor], Tensor]
 ) -> None:
     h, g = (unit(z) for z in views(6, 4))
-    found, _ = gradients(hs.create_objective(name, **params), h, g)
-    torch.testing.assert_close(tangent(found, h), tangent(closed(h, g), h), rtol=1e-9, atol=1e-12)
+    grad, _ = gradients(hs.create_objective(name, **params), h, g)
+    torch.testing.assert_close(tangent(grad, h), tangent(closed(h, g), h), rtol=1e-9, atol=1e-12)
 
 
 MINIMA: list[tuple[str, Params, Callable[[int, float], float]]] = [

@@ -97,10 +97,10 @@ def test_on_a_circle_near_points_have_the_gradient_of_their_angles(
     expected = by_angles(phi, psi)
     turning = torch.cat(torch.autograd.grad(expected, [phi, psi]))
     with WAYS[way]():
-        value, found = value_and_turning(hs.create_objective(name, **params), z1, z2)
+        value, derivative = value_and_turning(hs.create_objective(name, **params), z1, z2)
     assert value == pytest.approx(expected.item(), rel=1e-5, abs=2e-7)  # of a cosine
     # Rows of length 1 are rounded by 6e-8, so angles of 1e-3 by some 1e-4 of theirs.
-    assert (found - turning).norm() < 5e-4 * turning.norm()
+    assert (derivative - turning).norm() < 5e-4 * turning.norm()
 
 
 @pytest.mark.parametrize(("name", "params", "_"), [*BY_ANGLES, ("mmhs", {}, None)], ids=lambda each: str(each)[:8])

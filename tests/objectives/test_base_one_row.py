@@ -104,13 +104,13 @@ def test_one_row_is_the_limit_of_its_loss(name: str, params: dict[str, Any], str
     objective = hs.create_objective(name, **params).double()
     with context(streamed):
         value = objective(z1, z2)
-        found = torch.autograd.grad(value, [z1, z2, *objective.parameters()])
+        grads = torch.autograd.grad(value, [z1, z2, *objective.parameters()])
         terms = objective.terms(z1, z2)
     assert value.item() == pytest.approx(stated(c), rel=1e-6 if name == "siglip" else 1e-12, abs=1e-300)
     grad = (stated(c + 1e-6) - stated(c - 1e-6)) / 2e-6
     for view in (0, 1):
-        torch.testing.assert_close(found[view], grad * along[view], rtol=1e-7, atol=1e-9 * abs(grad))
-    assert all(each.isfinite().all() for each in found)
+        torch.testing.assert_close(grads[view], grad * along[view], rtol=1e-7, atol=1e-9 * abs(grad))
+    assert all(each.isfinite().all() for each in grads)
     assert all(term.isfinite().all() for term in terms.values())
     assert terms.keys() == objective.terms(*(z.repeat(2, 1) for z in pair())).keys()  # as in any other batch
 
@@ -127,19 +127,19 @@ def test_a_modified_objective_keeps_the_pull_of_its_original_alone(
     c, along = cosine_and_slopes(z1, z2)
     with context(streamed):
         value = hs.create_objective(name, **params)(z1, z2)
-        found = torch.autograd.grad(value, [z1, z2], allow_unused=True, materialize_grads=True)
+        grads = torch.autograd.grad(value, [z1, z2], allow_unused=True, materialize_grads=True)
     if params.get("stage", "+r") != "original":
-        assert value.item() == 0 and all((each == 0).all() for each in found)
+        assert value.item() == 0 and all((each == 0).all() for each in grads)
         return
     h, g = (z.detach() / z.detach().norm() for z in (z1, z2))
     name = name.rpartition("/")[2]
     pull = 2 * (1 - (1 - 30.0) * h * g) if name == "mbarlow" else 2 * torch.ones_like(h)
     assert value.item() == pytest.approx(-2 * (pull * h * g).sum().item(), rel=1e-12)
-    for grad, own, other, z in zip(found, (h, g), (g, h), (z1, z2), strict=True):
+    for grad, own, other, z in zip(grads, (h, g), (g, h), (z1, z2), strict=True):
         moved = -pull * other
         torch.testing.assert_close(grad, (moved - (moved * own).sum() * own) / z.detach().norm())
     assert name == "mbarlow" or value.item() == pytest.approx(-4 * c)
-    assert name == "mbarlow" or torch.allclose(found[0], -2 * along[0])
+    assert name == "mbarlow" or torch.allclose(grads[0], -2 * along[0])
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["dense", "streamed"])
@@ -155,10 +155,10 @@ def test_one_row_with_extra_negatives_equals_plain_loops(name: str, params: dict
         warnings.simplefilter("error")
         value = objective(z1, z2, torch.tensor([0]), negatives=more)
         moving = [z1, z2, *objective.parameters()]
-        found = torch.autograd.grad(value, moving, allow_unused=True, materialize_grads=True)
+        grads = torch.autograd.grad(value, moving, allow_unused=True, materialize_grads=True)
     expected = ref.REFERENCES[name](z1.detach().numpy(), z2.detach().numpy(), None, more.numpy(), **own)
     assert value.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
-    assert all(each.isfinite().all() for each in found)
+    assert all(each.isfinite().all() for each in grads)
 
 
 @pytest.mark.filterwarnings("ignore:a batch of one row")
@@ -213,8 +213,8 @@ def test_one_row_of_two_processes_has_the_gradient_of_one_process() -> None:
         z1, z2 = pair()
         value = hs.create_objective(name, **params).double()(z1, z2)
         expected = torch.autograd.grad(value, [z1, z2])
-        found = workers(2).run(_one_row_on_the_second, name, params, z1.detach(), z2.detach())
-        for rank, (shared, grads) in enumerate(found):
+        by_rank = workers(2).run(_one_row_on_the_second, name, params, z1.detach(), z2.detach())
+        for rank, (shared, grads) in enumerate(by_rank):
             assert shared == pytest.approx(value.item(), rel=1e-12), name
             for grad, one in zip(grads, expected, strict=True):
                 torch.testing.assert_close(grad / 2, one[:rank], rtol=1e-9, atol=1e-12)

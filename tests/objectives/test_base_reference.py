@@ -64,14 +64,14 @@ def test_gradient_equals_differences_of_plain_loops(name: str, params: dict[str,
     z1, z2, _ = batch(seed=1)
     objective = hs.create_objective(name, **params).double()
     a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
-    found = torch.autograd.grad(objective(a, b, LABELS if name == "supcon" else None), [a, b])
+    grads = torch.autograd.grad(objective(a, b, LABELS if name == "supcon" else None), [a, b])
     labels = LABELS.numpy() if name == "supcon" else None
 
     def value(x: np.ndarray, y: np.ndarray) -> float:
         return reference_value(name, params, objective, x, y, labels)
 
     expected = ref.finite_difference(value, z1.numpy(), z2.numpy())
-    for grad, difference in zip(found, expected, strict=True):
+    for grad, difference in zip(grads, expected, strict=True):
         np.testing.assert_allclose(grad.numpy(), np.asarray(difference), atol=2e-7)
 
 

@@ -19,5 +19,5 @@ def test_uniform_and_power_weights_against_loops() -> None:
             weights = [raised(s) for s in cosines]
             shares = [w / sum(weights) for w in weights]
             total += sum(w * (s - ref.dot(h[i], g[i])) for w, s in zip(shares, cosines, strict=True)) / 6
-        found = hs.create_objective("paradigm", dissipation="none", weight=weight)(z1, z2).item()
-        assert found == pytest.approx(total, rel=1e-12)
+        loss = hs.create_objective("paradigm", dissipation="none", weight=weight)(z1, z2).item()
+        assert loss == pytest.approx(total, rel=1e-12)

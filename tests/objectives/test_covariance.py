@@ -30,16 +30,16 @@ def test_unit_barlow_cannot_go_below_what_its_trace_allows(weight: float) -> Non
 def test_the_weight_of_unit_barlow_is_that_of_the_other_view_alone() -> None:
     """h_i·h'_j in its place, as printed in Li et al. 2024, Eq. 10, is not the gradient."""
     h, g = (unit(z) for z in views(6, 4))
-    found, _ = gradients(hs.create_objective("barlow", normalization="unit", weight=30.0), h, g)
-    assert (found - tangent(barlow_gradient(h, g, h @ g.T), h)).abs().max() > 1e-2
+    grad, _ = gradients(hs.create_objective("barlow", normalization="unit", weight=30.0), h, g)
+    assert (grad - tangent(barlow_gradient(h, g, h @ g.T), h)).abs().max() > 1e-2
 
 
 def test_the_covariance_part_of_vicreg_has_the_exact_off_diagonal_gradient() -> None:
     """(4ν/(D(N-1))) offdiag(Cov) (z_i - mean), on raw features."""
     z1, z2 = views(6, 4)
     objective = hs.create_objective("vicreg", invariance=0.0, variance=0.0, covariance=0.7)
-    for z, found in zip((z1, z2), gradients(objective, z1, z2), strict=True):
+    for z, grad in zip((z1, z2), gradients(objective, z1, z2), strict=True):
         centred = z - z.mean(dim=0)
         covariance = centred.T @ centred / 5
         expected = 4 * 0.7 / (4 * 5) * centred @ without_diagonal(covariance)
-        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-13)
+        torch.testing.assert_close(grad, expected, rtol=1e-10, atol=1e-13)

@@ -30,8 +30,8 @@ def test_riesz_energies_of_mhe_against_loops() -> None:
     pairs = [ref.euclidean(ref.dot(h[i], h[j])) for i in range(6) for j in range(6) if i != j]
     for s in (0, 1.0, 2.0):
         expected = ref.mean([-math.log(d) if s == 0 else d**-s for d in pairs])
-        found = hs.create_objective("mhe", s=s, weight=1.0).terms(z1, z1)["energy"].item()
-        assert found == pytest.approx(expected, rel=1e-12)
+        energy = hs.create_objective("mhe", s=s, weight=1.0).terms(z1, z1)["energy"].item()
+        assert energy == pytest.approx(expected, rel=1e-12)
 
 
 def test_golden_energies_of_mhe_and_mhs() -> None:

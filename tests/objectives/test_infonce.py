@@ -108,10 +108,10 @@ def test_two_opposite_instances_are_at_rank_one_and_a_minimum() -> None:
 def test_debiased_rests_on_its_floor_where_the_correction_is_not_positive() -> None:
     x = torch.eye(6, dtype=torch.float64)
     for temperature in (0.5, 0.07):
-        found = hs.create_objective("debiased", prior=0.9, temperature=temperature)(x, x).item()
+        loss = hs.create_objective("debiased", prior=0.9, temperature=temperature)(x, x).item()
         floor = 10 * math.exp(-1 / temperature)
         expected = math.log1p(floor / math.exp(1 / temperature))
-        assert found == pytest.approx(expected, rel=1e-9)
+        assert loss == pytest.approx(expected, rel=1e-9)
 
 
 def sentence_transformers_loss(embeddings: list[torch.Tensor]) -> torch.Tensor:
@@ -121,8 +121,8 @@ def sentence_transformers_loss(embeddings: list[torch.Tensor]) -> torch.Tensor:
 
     both = ("query_to_doc", "doc_to_query")
     loss = MultipleNegativesRankingLoss(nn.Identity(), scale=20.0, directions=both, partition_mode="per_direction")
-    found: torch.Tensor = loss.compute_loss_from_embeddings(embeddings, torch.empty(0))
-    return found
+    value: torch.Tensor = loss.compute_loss_from_embeddings(embeddings, torch.empty(0))
+    return value
 
 
 @pytest.mark.parametrize("size", [6, 1])
@@ -146,8 +146,8 @@ def test_by_hand_the_second_direction_meets_extra_negatives_only_if_asked() -> N
         ({"symmetric": True, "extra_negatives": "both"}, with_extra),
         ({}, with_extra),
     ):
-        found = hs.create_objective("infonce", temperature=1.0, **params)
-        assert found(x, x, negatives=extra).item() == pytest.approx(expected, rel=1e-6)
+        objective = hs.create_objective("infonce", temperature=1.0, **params)
+        assert objective(x, x, negatives=extra).item() == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("extra_negatives", ["first", "both"])

@@ -29,10 +29,10 @@ def test_the_gradient_of_kcl_follows_the_slope_of_its_kernel(
     """(2/N) K_A'(q_ii) h'_i - (4γ/(N(N-1))) Σ_{j≠i} K_U'(q_ij) h_j."""
     size, gamma = 6, 3.0
     h, g = (unit(z) for z in views(size, 4))
-    found, other = gradients(hs.create_objective("kcl", gamma=gamma, **params), h, g)
+    grad, other = gradients(hs.create_objective("kcl", gamma=gamma, **params), h, g)
     pull = 2 / size * align(2 - 2 * (h * g).sum(dim=1, keepdim=True))
     push = -4 * gamma / (size * (size - 1)) * without_diagonal(repel(without_diagonal(2 - 2 * h @ h.T, 1.0)))
-    torch.testing.assert_close(found, tangent(pull * g + push @ h, h), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(grad, tangent(pull * g + push @ h, h), rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(other, tangent(pull * h, g), rtol=1e-9, atol=1e-12)
 
 
@@ -82,8 +82,8 @@ def test_kcl_is_the_mean_over_its_subsets_whatever_the_kernel(params: Params, bo
     objective = hs.create_objective("kcl", views="both" if both else "anchor", **params)
     z1, z2 = views(6, 4)
     for size in (2, 4, 5):
-        found = mean_over_subsets(objective, z1, z2, size)
-        assert found == pytest.approx(objective(z1, z2).item(), rel=1e-12, abs=1e-12)
+        mean = mean_over_subsets(objective, z1, z2, size)
+        assert mean == pytest.approx(objective(z1, z2).item(), rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["infonce", "dhel"])

@@ -22,7 +22,7 @@ from tests.theory import SLACK, batches, gradients, per_anchor, without_diagonal
 
 def mixed_vectors(x: ref.Matrix, y: ref.Matrix, both: bool, kind: str, mix: float, normalize: bool) -> ref.Matrix:
     """One mix per anchor x_i: of its two hardest negatives, or of its positive and the next instance's vector."""
-    found = []
+    mixed = []
     for i, anchor in enumerate(x):
         if kind == "positive":
             first, second = y[i], y[(i + 1) % len(y)]
@@ -30,8 +30,8 @@ def mixed_vectors(x: ref.Matrix, y: ref.Matrix, both: bool, kind: str, mix: floa
             keys = [v for view in ((y, x) if both else (y,)) for j, v in enumerate(view) if j != i]
             first, second = sorted(keys, key=lambda v, a=anchor: -ref.dot(a, v))[:2]
         vector = [mix * a + (1 - mix) * b for a, b in zip(first, second, strict=True)]
-        found.append([v / ref.norm(vector) for v in vector] if normalize else vector)
-    return found
+        mixed.append([v / ref.norm(vector) for v in vector] if normalize else vector)
+    return mixed
 
 
 def mixup_loops(

@@ -28,9 +28,9 @@ def hardest(i: int, row: ref.Vector, keys: ref.Matrix, similarity: Similarity = 
 
 
 def blend(mix: float, a: ref.Vector, b: ref.Vector, length: Callable[[ref.Vector], float] | None) -> ref.Vector:
-    found = [mix * p + (1 - mix) * q for p, q in zip(a, b, strict=True)]
-    size = length(found) if length else 1.0
-    return [v / size for v in found]
+    vector = [mix * p + (1 - mix) * q for p, q in zip(a, b, strict=True)]
+    size = length(vector) if length else 1.0
+    return [v / size for v in vector]
 
 
 def mixtures(
@@ -151,12 +151,12 @@ def test_mbarlow_weighs_gates_and_moves_by_the_same_mixed_instance(stage: str, k
 
 def hyperboloid(z: ref.Rows, curvature: float) -> ref.Matrix:
     """(cosh 2ρ, sinh 2ρ · direction), ρ = √c ‖z‖, ‖z‖ at most 2.3."""
-    found = []
+    points = []
     for row in ref.to_rows(z):
         length = ref.norm(row)
         rho = math.sqrt(curvature) * min(length, 2.3)
-        found.append([math.cosh(2 * rho), *(math.sinh(2 * rho) * v / length for v in row)])
-    return found
+        points.append([math.cosh(2 * rho), *(math.sinh(2 * rho) * v / length for v in row)])
+    return points
 
 
 def lorentz(p: Sequence[float], q: Sequence[float]) -> float:
@@ -226,8 +226,8 @@ def test_released_triplets_stay_released(name: str, context: Any) -> None:
         objective = hs.create_objective("mixup", base=base, kind=kind, mix=0.7, normalize=normalize)
         mixed = mixtures(y, x, x, kind, 0.7, normalize)[1]
         with context():
-            found, grads = objective(z1, z2).item(), gradients(objective, z1, z2)
-        assert found == pytest.approx(released(name, z1, z2, mixed, 1.5), rel=1e-11)
+            loss, grads = objective(z1, z2).item(), gradients(objective, z1, z2)
+        assert loss == pytest.approx(released(name, z1, z2, mixed, 1.5), rel=1e-11)
         for grad, difference in zip(
             grads,
             ref.finite_difference(lambda a, b, m=mixed: released(name, a, b, m, 1.5), z1.numpy(), z2.numpy()),
@@ -293,13 +293,13 @@ def test_supcon_mixes_no_positives(form: str, kind: str, normalize: bool, labels
     expected = ref.finite_difference(lambda a, b: supcon(a, b, labels, mixes, form), z1.numpy(), z2.numpy())
     for context in (hs.dense(), hs.streaming(2)):
         with context:
-            found, grads = objective(z1, z2, torch.tensor(labels)), gradients(objective, z1, z2, torch.tensor(labels))
-        assert found.item() == pytest.approx(supcon(z1, z2, labels, mixes, form), rel=1e-11)
+            loss, grads = objective(z1, z2, torch.tensor(labels)), gradients(objective, z1, z2, torch.tensor(labels))
+        assert loss.item() == pytest.approx(supcon(z1, z2, labels, mixes, form), rel=1e-11)
         for grad, difference in zip(grads, expected, strict=True):
             np.testing.assert_allclose(grad, difference, atol=1e-8)
     if len(set(labels)) == 1 and labels[0] >= 0:  # nothing to mix
         plain = hs.create_objective(**base)(z1, z2, torch.tensor(labels))
-        assert found.item() == pytest.approx(plain.item(), rel=1e-12)
+        assert loss.item() == pytest.approx(plain.item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["negatives", "positive"])

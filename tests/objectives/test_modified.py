@@ -22,24 +22,24 @@ def test_unit_barlow_depends_on_the_axes() -> None:
 def test_original_mmhe_has_the_gradient_of_the_true_loss() -> None:
     """Alignment + ν (U(h) + U(h')), U the uniformity with t = 1."""
     z1, z2 = views(6, 4)
-    found = loss_gradients(hs.create_objective("mmhe", stage="original", weight=10.0), z1, z2)
+    grads = loss_gradients(hs.create_objective("mmhe", stage="original", weight=10.0), z1, z2)
     a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
     h, g = unit(a), unit(b)
     loss = (h - g).pow(2).sum(dim=1).mean()
     for v in (h, g):
         loss = loss + 10 * torch.pdist(v).pow(2).mul(-1).exp().mean().log()
-    for one, two in zip(found, torch.autograd.grad(loss, [a, b]), strict=True):
+    for one, two in zip(grads, torch.autograd.grad(loss, [a, b]), strict=True):
         torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
 
 
 def test_original_mbarlow_has_the_gradient_of_the_true_loss() -> None:
     z1, z2 = views(6, 4)
-    found = loss_gradients(hs.create_objective("mbarlow", stage="original", weight=30.0), z1, z2)
+    grads = loss_gradients(hs.create_objective("mbarlow", stage="original", weight=30.0), z1, z2)
     a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
     correlation = unit(a).T @ unit(b) / 6
     diagonal = correlation.diagonal()
     loss = (diagonal - 1).pow(2).sum() + 30 * (correlation.pow(2).sum() - diagonal.pow(2).sum())
-    for one, two in zip(found, torch.autograd.grad(loss, [a, b]), strict=True):
+    for one, two in zip(grads, torch.autograd.grad(loss, [a, b]), strict=True):
         torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
 
 

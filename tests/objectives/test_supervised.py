@@ -35,8 +35,8 @@ def test_labels_that_leave_no_negative_leave_the_softmax_among_positives() -> No
     labels = torch.zeros(3, dtype=torch.int64)
     for context in (hs.dense(), hs.streaming(1)):
         with context:
-            found = hs.create_objective("supcon", temperature=1.0)(z, z, labels).item()
+            loss = hs.create_objective("supcon", temperature=1.0)(z, z, labels).item()
             mixed = hs.create_objective("mixup", base={"name": "supcon", "temperature": 1.0})(z, z, labels).item()
         # Five keys: the own other view at cosine 1, four at cosine 0; the mean over all five as positives.
-        assert found == pytest.approx(math.log(math.e + 4) - 1 / 5, rel=1e-12)
-        assert mixed == pytest.approx(found, rel=1e-12)
+        assert loss == pytest.approx(math.log(math.e + 4) - 1 / 5, rel=1e-12)
+        assert mixed == pytest.approx(loss, rel=1e-12)

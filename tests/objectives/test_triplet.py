@@ -61,7 +61,7 @@ def test_of_two_equally_hard_negatives_one_gets_the_whole_subgradient(name: str)
     z2[3] = z2[2]
     for i in (0, 1, 4):
         leaf = z1.clone().requires_grad_()
-        (found,) = torch.autograd.grad(per_anchor(name, leaf, z2, margin=3.0)[i], leaf)
+        (grad,) = torch.autograd.grad(per_anchor(name, leaf, z2, margin=3.0)[i], leaf)
         others = [j for j in range(5) if j != i]
         closed = own_gradient(name, {"margin": 3.0}, z1[i], z2[i], z2[others])
-        torch.testing.assert_close(found[i], tangent(closed, z1[i]), rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(grad[i], tangent(closed, z1[i]), rtol=1e-9, atol=1e-12)

@@ -16,8 +16,8 @@ def test_the_released_log_kernel_aligns_without_the_half() -> None:
     alignment = ref.mean([math.log1p(2 * ref.squared_distance(ref.dot(a, b))) for a, b in zip(h, g, strict=True)])
     pairs = [ref.squared_distance(ref.dot(h[i], h[j])) for i in range(len(h)) for j in range(i)]
     energy = -0.5 * ref.mean([math.log1p(2 * q) for q in pairs])
-    found = value("released/kcl", kernel="log")
-    assert found == pytest.approx(alignment + 16 * energy, rel=1e-9)
+    loss = value("released/kcl", kernel="log")
+    assert loss == pytest.approx(alignment + 16 * energy, rel=1e-9)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "imq", "gaussian_riesz"])

@@ -22,15 +22,15 @@ def test_the_printed_triplet_takes_the_farthest_negative(distance: str) -> None:
         far = max(of(ref.dot(h[i], g[j])) for j in range(len(g)) if j != i)
         expected.append(max(0.0, of(ref.dot(h[i], g[i])) - far + 2.5))
     given: Any = (lambda cos: -(cos**3)) if distance == "function" else distance
-    found = value("printed/triplet", distance=given, margin=2.5)
-    assert found == pytest.approx(ref.mean(expected), rel=1e-9)
+    loss = value("printed/triplet", distance=given, margin=2.5)
+    assert loss == pytest.approx(ref.mean(expected), rel=1e-9)
 
 
 def printed_gradient(name: str, x: ref.Matrix, y: ref.Matrix, stage: str, ratio: float, nu: float) -> ref.Matrix:
     size, width, tau = len(x), len(x[0]), 0.05
     others = [[j for j in range(size) if j != i] for i in range(size)]
     gates = ref.gate(x, y, [], 0.3)
-    found = []
+    grads = []
     for i in range(size):
         cosines = [ref.dot(x[i], x[j]) for j in others[i]]
         times = gates[i]
@@ -51,8 +51,8 @@ def printed_gradient(name: str, x: ref.Matrix, y: ref.Matrix, stage: str, ratio:
             diagonal = ref.mean([x[j][k] * y[j][k] for j in range(size)])
             along = 1 - (1 - nu) * diagonal if name == "mbarlow" else 1.0
             row.append(times * push - gates[i] * pull * along * y[i][k])
-        found.append(row)
-    return found
+        grads.append(row)
+    return grads
 
 
 @pytest.mark.parametrize(("name", "stage"), [("mmhe", "+r"), ("mmhs", "+r"), ("mbarlow", "+gd")])

@@ -15,9 +15,9 @@ from tests import reference as ref
 from tests.objectives.released.batch import BATCH, gradients, value
 
 
-def assert_gradient_of(loop: Callable[[ref.Rows, ref.Rows], float], found: list[np.ndarray]) -> None:
+def assert_gradient_of(loop: Callable[[ref.Rows, ref.Rows], float], grads: list[np.ndarray]) -> None:
     expected = ref.finite_difference(loop, *(z.numpy() for z in BATCH))
-    for grad, difference in zip(found, expected, strict=True):
+    for grad, difference in zip(grads, expected, strict=True):
         np.testing.assert_allclose(grad, difference, atol=1e-7)
 
 
@@ -36,9 +36,9 @@ def released_triplet(name: str, z1: ref.Rows, z2: ref.Rows, margin: float) -> fl
 @pytest.mark.parametrize("name", ["mpt", "met", "mat"])
 @pytest.mark.parametrize("margin", [0.2, 1.5])
 def test_released_triplets_look_along_columns_with_a_blanked_diagonal(name: str, margin: float) -> None:
-    found = value(f"released/{name}", margin=margin)
-    assert found == pytest.approx(released_triplet(name, *BATCH, margin), rel=1e-9)
-    assert found != pytest.approx(value(name, margin=margin), rel=1e-3)
+    loss = value(f"released/{name}", margin=margin)
+    assert loss == pytest.approx(released_triplet(name, *BATCH, margin), rel=1e-9)
+    assert loss != pytest.approx(value(name, margin=margin), rel=1e-3)
     assert_gradient_of(lambda a, b: released_triplet(name, a, b, margin), gradients(f"released/{name}", margin=margin))
 
 

@@ -8,8 +8,8 @@ from hypersphere.studies.reproduce.cloa2024.taxonomy import PLACED, PUBLISHED
 
 
 def test_taxonomy_places_every_registered_objective() -> None:
-    found = table1()
+    finding = table1()
     assert set(PLACED) == set(list_objectives())
-    assert found.verdict == "undecided"  # copied, not measured
+    assert finding.verdict == "undecided"  # copied, not measured
     assert {place.published for place in PLACED.values()} - {""} <= {row.method for row in PUBLISHED}
     assert [row.method for row in PUBLISHED if row.question] == ["PCL"]

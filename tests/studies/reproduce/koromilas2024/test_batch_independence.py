@@ -6,8 +6,8 @@ from hypersphere.studies.reproduce.koromilas2024.batch_independence import batch
 
 
 def test_kcl_forgets_the_batch_size_and_the_softmax_losses_do_not() -> None:
-    found = batch_independence(quick=True)
-    assert found.verdict == "agrees"
-    for row in found.data["batches"]:
+    finding = batch_independence(quick=True)
+    assert finding.verdict == "agrees"
+    for row in finding.data["batches"]:
         if row["batches"] == "all" and row["M"] == 3:
             assert (abs(row["minus_log"]) < 1e-12) == row["objective"].startswith("KCL"), row["objective"]

@@ -125,12 +125,12 @@ def stages(sign=1.0, noise=0.0, transfer=0.2, scale="small", sets=True):
         value = published[loss] if loss in published else STAGE_SCORES[loss][place]
         value = 76.25 + sign * (value - 76.25) + jitter
         accuracy = 85.0 + (transfer if not stage else 0.0) + jitter
-        found = {"stsb_test": value}
+        scores = {"stsb_test": value}
         if sets:
-            found |= dict.fromkeys((*STS, "sts_average"), value) | dict.fromkeys(
+            scores |= dict.fromkeys((*STS, "sts_average"), value) | dict.fromkeys(
                 (*TRANSFER, "transfer_average"), accuracy
             )
-        return fabricated.result(value, "stsb_dev", **found)
+        return fabricated.result(value, "stsb_dev", **scores)
 
     return {"li-stages": fabricated.held("li-stages", make, scale)}
 
@@ -173,34 +173,34 @@ def world(contest, kind):
 
 @pytest.mark.parametrize("item", MINE)
 def test_a_world_in_which_the_claim_holds_agrees(item):
-    found = find(item)(world(ITEMS[item].contests[0], "holds"))
-    assert found.verdict == "agrees", found.clauses
-    assert not found.fault
+    finding = find(item)(world(ITEMS[item].contests[0], "holds"))
+    assert finding.verdict == "agrees", finding.clauses
+    assert not finding.fault
 
 
 @pytest.mark.parametrize("item", MINE)
 def test_a_world_in_which_it_does_not_disagrees(item):
-    found = find(item)(world(ITEMS[item].contests[0], "fails"))
-    assert found.verdict in ("does not agree", "partly"), found.clauses
-    assert "scale" in found.fault.lower() and "Not the implementation" in found.fault
+    finding = find(item)(world(ITEMS[item].contests[0], "fails"))
+    assert finding.verdict in ("does not agree", "partly"), finding.clauses
+    assert "scale" in finding.fault.lower() and "Not the implementation" in finding.fault
 
 
 @pytest.mark.parametrize("item", [name for name in MINE if name not in ("li2024/fig7", "li2024/fig9")])
 def test_noise_is_undecided(item):
-    found = find(item)(world(ITEMS[item].contests[0], "noise"))
-    assert found.verdict == "undecided", found.clauses
+    finding = find(item)(world(ITEMS[item].contests[0], "noise"))
+    assert finding.verdict == "undecided", finding.clauses
 
 
 def test_shares_and_angles_at_their_bounds_are_undecided():
-    found = sweeps()
-    for row in found["li-sweeps"].comparison.rows:
+    contests = sweeps()
+    for row in contests["li-sweeps"].comparison.rows:
         for place, run in enumerate(row.runs):
             shares = run.result["views"]["hardest"]
             shares |= {"0.01": 0.5 + (0.2, -0.2, 0.05)[place], "0.1": 0.1, "0.3": 0.05 + (0.02, -0.02, 0.001)[place]}
             for each in run.result["measured"]:
                 each["positive_angle_spread"] = 0.1 + (0.05, -0.05, 0.01)[place]
-    assert find("li2024/fig7")(found).verdict == "undecided"
-    assert find("li2024/fig9")(found).verdict == "undecided"
+    assert find("li2024/fig7")(contests).verdict == "undecided"
+    assert find("li2024/fig9")(contests).verdict == "undecided"
 
 
 @cache
@@ -213,9 +213,9 @@ def tiny(contest):
 
 @pytest.mark.parametrize("item", MINE)
 def test_one_seed_and_no_sets_decide_nothing(item):
-    found = find(item)(tiny(ITEMS[item].contests[0]))
-    assert found.verdict == "undecided" and set(found.clauses.values()) == {None}
-    assert all(rows for rows in found.data.values()) and len(found.figures) == 1
+    finding = find(item)(tiny(ITEMS[item].contests[0]))
+    assert finding.verdict == "undecided" and set(finding.clauses.values()) == {None}
+    assert all(rows for rows in finding.data.values()) and len(finding.figures) == 1
 
 
 @pytest.mark.parametrize("item", ["li2024/fig8", "li2024/table6"])
@@ -232,9 +232,9 @@ def failures(contest):
 
 @pytest.mark.parametrize("item", MINE)
 def test_a_contest_of_failures_is_no_error(item):
-    found = find(item)(failures(ITEMS[item].contests[0]))
-    assert set(found.clauses.values()) == {None}
-    assert "not measured" in found.here
+    finding = find(item)(failures(ITEMS[item].contests[0]))
+    assert set(finding.clauses.values()) == {None}
+    assert "not measured" in finding.here
 
 
 def test_missing_rows_leave_clauses_open():
@@ -242,22 +242,22 @@ def test_missing_rows_leave_clauses_open():
     contest = held["li-stages"]
     kept = [row for row in contest.comparison.rows if "stage=+w" not in row.objective]
     held = {"li-stages": replace(contest, comparison=replace(contest.comparison, rows=kept))}
-    found = find("li2024/table5")(held)
-    assert found.clauses["MHS: each stage is above the one before"] is True
-    assert found.clauses["MHE: each stage is above the one before"] is None
+    finding = find("li2024/table5")(held)
+    assert finding.clauses["MHS: each stage is above the one before"] is True
+    assert finding.clauses["MHE: each stage is above the one before"] is None
 
 
 def test_without_the_seven_sets_table_3_reads_stsb():
-    found = find("li2024/table3")(stages(sets=False))
-    assert found.verdict == "agrees" and "STS-B test (the seven sets were not evaluated)" in found.measured
+    finding = find("li2024/table3")(stages(sets=False))
+    assert finding.verdict == "agrees" and "STS-B test (the seven sets were not evaluated)" in finding.measured
     assert find("li2024/table4")(stages(sets=False)).verdict == "undecided"
 
 
 def test_table_5_has_barlow_and_vicreg_as_table_3_has_them():
-    found = find("li2024/table5")(stages())
-    ends = {line["loss"]: line["published"] for line in found.data["table5"] if line["stage"] == "+R"}
-    assert (ends["Barlow Twins"], ends["VICReg"]) == (78.24, 78.34) and "E9" in found.errata
-    assert all(line["here"] == pytest.approx(line["published"], abs=0.1) for line in found.data["table5"])
+    finding = find("li2024/table5")(stages())
+    ends = {line["loss"]: line["published"] for line in finding.data["table5"] if line["stage"] == "+R"}
+    assert (ends["Barlow Twins"], ends["VICReg"]) == (78.24, 78.34) and "E9" in finding.errata
+    assert all(line["here"] == pytest.approx(line["published"], abs=0.1) for line in finding.data["table5"])
 
 
 def test_a_single_stage_that_falls_is_seen():
@@ -265,9 +265,9 @@ def test_a_single_stage_that_falls_is_seen():
     row = next(row for row in held["li-stages"].comparison.rows if row.objective == "mvicreg")
     for run in row.runs:
         run.result["scores"]["sts_average"] -= 2
-    found = find("li2024/table5")(held)
-    assert found.verdict == "partly"
-    assert [clause for clause, holds in found.clauses.items() if holds is False] == [
+    finding = find("li2024/table5")(held)
+    assert finding.verdict == "partly"
+    assert [clause for clause, holds in finding.clauses.items() if holds is False] == [
         "VICReg: each stage is above the one before"
     ]
 
@@ -279,8 +279,8 @@ def test_the_weights_as_given_do_not_count_as_trained():
     run.result["history"] = {"0": {"stsb_dev": 60.0}, "40": {"stsb_dev": 20.0}}
     run.result["best_step"] = 0
     assert trained_score(row)[run.seed] == 20.0
-    found = find("li2024/fig7")({"li-sweeps": held})
-    assert {line["seeds"] for line in found.data["shares"] if line["encoder"] == "the trained encoder"} == {2}
+    finding = find("li2024/fig7")({"li-sweeps": held})
+    assert {line["seeds"] for line in finding.data["shares"] if line["encoder"] == "the trained encoder"} == {2}
 
 
 def test_a_constant_sweep_has_no_trend():
@@ -309,8 +309,8 @@ def test_a_search_in_which_the_rate_varies_as_well_is_not_judged(monkeypatch):
     held = search("li-search")
     trials = trials_of(held["li-search"])["mmhe"]
     assert len(trials) == 5 and len({trial.settings["learning rate"] for trial in trials}) == 5
-    found = find("li2024/table6")(held)
-    assert set(found.clauses.values()) == {None} and "not to be told from the others" in found.measured
+    finding = find("li2024/table6")(held)
+    assert set(finding.clauses.values()) == {None} and "not to be told from the others" in finding.measured
 
 
 @pytest.mark.parametrize("name", ["li-search", "li-search-second"])

@@ -234,8 +234,8 @@ def test_a_quadratic_is_explained_by_squares_and_not_by_lines():
 
 
 def test_what_depends_on_the_objective_alone_is_not_explained():
-    found = explained(list(spots(lambda name, x, y: 10.0 * "abcd".index(name))), False)
-    assert found.high < 0.5 and found.low <= found.r2 <= found.high
+    explanation = explained(list(spots(lambda name, x, y: 10.0 * "abcd".index(name))), False)
+    assert explanation.high < 0.5 and explanation.low <= explanation.r2 <= explanation.high
 
 
 def test_neighbours_are_of_other_objectives_and_the_same_seed():

@@ -12,10 +12,10 @@ def test_each_clause_of_the_maps_can_fail(loss, everywhere, monkeypatch):
     norms = maps.norms
 
     def changed(name, positive, negative, count):
-        found = norms(name, positive, negative, count)
+        parts = norms(name, positive, negative, count)
         if name != loss:
-            return found
-        return tuple(part + 1 if everywhere else np.where(positive < 0.5, 0, part) for part in found)
+            return parts
+        return tuple(part + 1 if everywhere else np.where(positive < 0.5, 0, part) for part in parts)
 
     monkeypatch.setattr(maps, "_compared", lambda *_: {"InfoNCE, n = 64": 0.0})
     assert maps.fig2(quick=True).verdict == "agrees"

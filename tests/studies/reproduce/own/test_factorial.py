@@ -44,27 +44,29 @@ def hash_of(text):
     return sum((place + 1) ** 2 * ord(char) for place, char in enumerate(text))
 
 
-def judged(found, part, data="images"):
-    return found.clauses[f"{data}: {PARTS[part]}"]
+def judged(finding, part, data="images"):
+    return finding.clauses[f"{data}: {PARTS[part]}"]
 
 
 def test_what_the_anatomy_decides_is_predicted_from_it():
-    found = factorial(world(lambda n, draw: 30 + 10 * n["with_gradient"] - 8 * n["hardest_weight"] + draw.normal() / 9))
-    assert [judged(found, part) for part in range(3)] == [True, True, True]
-    assert judged(found, 0, "text") is True and len(found.clauses) == 6
-    assert "Images: 75 composed losses and 26 registered" in found.measured
-    assert "Text: 12 composed losses and 8 registered" in found.measured
+    finding = factorial(
+        world(lambda n, draw: 30 + 10 * n["with_gradient"] - 8 * n["hardest_weight"] + draw.normal() / 9)
+    )
+    assert [judged(finding, part) for part in range(3)] == [True, True, True]
+    assert judged(finding, 0, "text") is True and len(finding.clauses) == 6
+    assert "Images: 75 composed losses and 26 registered" in finding.measured
+    assert "Text: 12 composed losses and 8 registered" in finding.measured
 
 
 def test_what_alignment_decides_is_not():
-    found = factorial(world(lambda n, draw: 30 + 10 * n["alignment"] - 8 * n["uniformity"]))
-    assert judged(found, 1) is False and found.verdict in ("does not agree", "partly")
-    assert "whether it is the scale or the idea" in found.fault
+    finding = factorial(world(lambda n, draw: 30 + 10 * n["alignment"] - 8 * n["uniformity"]))
+    assert judged(finding, 1) is False and finding.verdict in ("does not agree", "partly")
+    assert "whether it is the scale or the idea" in finding.fault
 
 
 def test_noise_is_predicted_by_nothing():
-    found = factorial(world(lambda n, draw: 30 + draw.normal()))
-    assert True not in found.clauses.values()
+    finding = factorial(world(lambda n, draw: 30 + draw.normal()))
+    assert True not in finding.clauses.values()
 
 
 def test_numbers_while_training_are_means_and_the_others_are_of_the_end():
@@ -72,9 +74,9 @@ def test_numbers_while_training_are_means_and_the_others_are_of_the_end():
         lines = [{"step": step, **dict.fromkeys(NUMBERS, value)} for step, value in ((0, 9.0), (1, 1.0), (2, 2.0))]
         return result(30.0, "stsb_dev", stsb_test=30.0) | {"measured": lines}
 
-    found = analyse(held("factorial-text", make).comparison.contestants)
-    assert len(found.points) == 20 and not found.predictions  # all alike: there is nothing to predict from
-    numbers = found.points[0].numbers
+    analysis = analyse(held("factorial-text", make).comparison.contestants)
+    assert len(analysis.points) == 20 and not analysis.predictions  # all alike: there is nothing to predict from
+    numbers = analysis.points[0].numbers
     assert numbers == {"with_gradient": 1.5, "hardest_weight": 1.5, "ratio": 1.5, "gap": 2.0, "effective_rank": 2.0,
                        "alignment": 2.0, "uniformity": 2.0}  # fmt: skip
 
@@ -94,11 +96,11 @@ def test_predictions_are_those_of_scikit_learn_with_all_seeds_of_an_objective_le
         inside = np.clip(*squares_and_ends(features[known], rows[unseen]))
         (expected[left_out],) = np.unique(model[-1].predict(inside).round(12))
     means = quality.mean(axis=1)
-    found = predict(features, means)
-    np.testing.assert_allclose(found.predicted, expected, rtol=1e-9, atol=1e-9)
-    explained = 1 - ((means - expected) ** 2).sum() / ((means - found.means) ** 2).sum()
-    assert found.explained == pytest.approx(explained)
-    assert (found.low > 0.6) if predictable else (found.low < 0 and found.explained < 0.1)
+    prediction = predict(features, means)
+    np.testing.assert_allclose(prediction.predicted, expected, rtol=1e-9, atol=1e-9)
+    explained = 1 - ((means - expected) ** 2).sum() / ((means - prediction.means) ** 2).sum()
+    assert prediction.explained == pytest.approx(explained)
+    assert (prediction.low > 0.6) if predictable else (prediction.low < 0 and prediction.explained < 0.1)
 
 
 def squares_and_ends(seen, unseen):
@@ -128,13 +130,13 @@ def test_an_interval_is_over_objectives():
     draw = np.random.default_rng(2)
     features = draw.normal(size=(60, 3))
     quality = features[:, 0] + draw.normal(size=60)
-    found = predict(features, quality)
-    errors, spread = (quality - found.predicted) ** 2, (quality - found.means) ** 2
+    prediction = predict(features, quality)
+    errors, spread = (quality - prediction.predicted) ** 2, (quality - prediction.means) ** 2
     expected = bootstrap(
         (errors, spread), lambda e, s, axis: 1 - e.sum(axis=axis) / s.sum(axis=axis), paired=True, n_resamples=20_000,
         method="percentile", rng=np.random.default_rng(0),
     ).confidence_interval  # fmt: skip
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=0.03)
+    assert (prediction.low, prediction.high) == pytest.approx((expected.low, expected.high), abs=0.03)
 
 
 def test_a_regression_is_judged_on_what_it_has_not_seen():
@@ -162,9 +164,9 @@ def test_verdicts_are_right_at_least_as_often_as_their_level():
 
 
 def test_every_set_of_numbers_is_in_the_tables():
-    found = factorial(world(lambda n, draw: 30 + draw.normal(), CONTESTS[1:]))
-    assert set(SETS) < {row["numbers"] for row in found.data["predictors"]}
-    assert len(found.data["objectives"]) == 20 and set(found.figures) == {"prediction-text"}
+    finding = factorial(world(lambda n, draw: 30 + draw.normal(), CONTESTS[1:]))
+    assert set(SETS) < {row["numbers"] for row in finding.data["predictors"]}
+    assert len(finding.data["objectives"]) == 20 and set(finding.figures) == {"prediction-text"}
 
 
 def test_the_page_says_plainly_that_runs_are_missing(tmp_path):
@@ -174,12 +176,12 @@ def test_the_page_says_plainly_that_runs_are_missing(tmp_path):
 
 def test_the_page_is_written_from_the_results(tmp_path):
     made = world(lambda n, draw: 30 + 10 * n["with_gradient"] + draw.normal() / 9)
-    found, _ = write("hypersphere/factorial", factorial(made), tmp_path / "results", held=made)
+    finding, _ = write("hypersphere/factorial", factorial(made), tmp_path / "results", held=made)
     words = page(tmp_path / "results", tmp_path / "docs")
-    assert f"**The answer: {found.verdict}.** {found.measured}" in words
+    assert f"**The answer: {finding.verdict}.** {finding.measured}" in words
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", words)
     assert len(pictures) == 2 and all((tmp_path / "docs" / each).resolve().is_file() for each in pictures)
-    line = next(row for row in found.data["predictors"] if row["numbers"] == "share of active anchors")
+    line = next(row for row in finding.data["predictors"] if row["numbers"] == "share of active anchors")
     assert f"{line['explained']:.2f} ({line['low']:.2f} to {line['high']:.2f})" in words
     assert len(words.split()) < 1500  # two pages
 
