@@ -117,9 +117,9 @@ def test_metrics_hold_both_splits_and_the_gradient_norm_before_clipping(tmp_path
     assert [(r["step"], r["split"]) for r in records] == [
         (step, split) for step in (0, 5, 10) for split in ("training", "held_out")
     ]
-    found = [r["gradient_norm"] for r in records if r["split"] == "training"]
-    assert math.isnan(found[0])
-    assert found[1:] == pytest.approx(norms, rel=1e-6)
+    measured = [r["gradient_norm"] for r in records if r["split"] == "training"]
+    assert math.isnan(measured[0])
+    assert measured[1:] == pytest.approx(norms, rel=1e-6)
     assert min(norms) > 1e-2  # far above what it was clipped to
 
 
@@ -208,8 +208,11 @@ def test_a_brief_measurement_is_a_whole_one_without_its_anatomy() -> None:
     whole, brief = (measure(hs.create_objective("infonce"), z1, z2, brief=each) for each in (False, True))
     left_out = {"dissipation", "with_gradient", "hardest_weight", "ratio", "lemma1"}
     for name, value in whole.to_dict().items():
-        found = getattr(brief, name)
-        assert math.isnan(found) and name in brief.reasons if name in left_out else found == value or math.isnan(value)
+        number = getattr(brief, name)
+        if name in left_out:
+            assert math.isnan(number) and name in brief.reasons
+        else:
+            assert number == value or math.isnan(value)
 
 
 def test_a_resumed_run_counts_whole_and_brief_measurements_from_its_journal(tmp_path: Path) -> None:

@@ -133,9 +133,9 @@ def test_chunks_give_back_every_view_in_its_place(tmp_path: Path) -> None:
     texts = worlds.sentences(7)
     batch = Chunks(model.tokenizer, 16, 3, twice=True)([{"row": i, "texts": [t]} for i, t in enumerate(texts)])
     with torch.no_grad():
-        found = model({"chunks": batch["chunks"], "place": batch["place"]})["sentence_embedding"]
+        embeddings = model({"chunks": batch["chunks"], "place": batch["place"]})["sentence_embedding"]
     expected = model.encode(texts, convert_to_tensor=True)
-    assert torch.allclose(found, torch.cat([expected, expected]), rtol=0, atol=1e-12)
+    assert torch.allclose(embeddings, torch.cat([expected, expected]), rtol=0, atol=1e-12)
     assert max(len(chunk["input_ids"]) for chunk in batch["chunks"]) == 3
     padded = sum(int((chunk["attention_mask"] == 0).sum()) for chunk in batch["chunks"])
     together = model.tokenizer(texts * 2, padding=True, return_tensors="pt")["attention_mask"]
@@ -165,7 +165,7 @@ def test_the_loss_is_that_of_the_plain_padded_batch(tmp_path: Path, views: str) 
 
 
 def test_the_gradient_cache_changes_nothing_but_memory(tmp_path: Path) -> None:
-    found = []
+    values_and_grads = []
     for cache in (False, True):
         tree = worlds.text_recipe(tmp_path, batch={"cache": cache})
         task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
@@ -177,10 +177,10 @@ def test_the_gradient_cache_changes_nothing_but_memory(tmp_path: Path) -> None:
         torch.manual_seed(4)  # dropout
         value = trainer.compute_loss(trainer.model, trainer.data_collator([trainer.train_dataset[i] for i in range(8)]))
         value.backward()
-        found.append((value, [p.grad for p in trainer.model.parameters() if p.grad is not None]))
-    assert torch.equal(found[0][0], found[1][0])
-    assert len(found[0][1]) == len(found[1][1]) > 10
-    for plain, cached in zip(found[0][1], found[1][1], strict=True):
+        values_and_grads.append((value, [p.grad for p in trainer.model.parameters() if p.grad is not None]))
+    assert torch.equal(values_and_grads[0][0], values_and_grads[1][0])
+    assert len(values_and_grads[0][1]) == len(values_and_grads[1][1]) > 10
+    for plain, cached in zip(values_and_grads[0][1], values_and_grads[1][1], strict=True):
         assert torch.allclose(plain, cached, atol=1e-7)
 
 
@@ -193,8 +193,8 @@ def test_first_last_pooling_is_the_mean_of_the_first_and_last_transformer_layer(
     for text in texts:  # one at a time: no padding to get wrong
         states = plain(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
         expected = ((states[1] + states[3]) / 2).mean(dim=1)[0]
-        found = torch.tensor(model.encode(text))
-        assert torch.allclose(found, expected, atol=1e-6)
+        embeddings = torch.tensor(model.encode(text))
+        assert torch.allclose(embeddings, expected, atol=1e-6)
     assert "first and the last layer" in describe(model)
 
 
@@ -287,11 +287,11 @@ def test_the_prompt_of_a_model_stands_before_texts_in_training_as_in_use(tmp_pat
         each.double()  # chunks of other lengths round otherwise
     instances = [task.trainer.train_dataset[row] for row in range(8)]  # type: ignore[index]
     with torch.no_grad():
-        found = task.trainer.embed(task.trainer.encoder, task.trainer.data_collator(instances))
+        embeddings = task.trainer.embed(task.trainer.encoder, task.trainer.data_collator(instances))
     for view in range(2):
         texts = [instance["texts"][view] for instance in instances]
-        assert torch.allclose(found[view], model.encode(texts, convert_to_tensor=True), rtol=0, atol=1e-12)
-        assert not torch.allclose(found[view], model.encode(texts, prompt="", convert_to_tensor=True), atol=1e-3)
+        assert torch.allclose(embeddings[view], model.encode(texts, convert_to_tensor=True), rtol=0, atol=1e-12)
+        assert not torch.allclose(embeddings[view], model.encode(texts, prompt="", convert_to_tensor=True), atol=1e-3)
 
 
 def test_a_prompt_that_leaves_no_room_for_a_text_is_refused(tmp_path: Path) -> None:

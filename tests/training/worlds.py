@@ -151,10 +151,10 @@ def quiet(sentence: str) -> None:
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
-    found = {}
+    tensors = {}
     for path in [*(run / "model").rglob("*.safetensors"), run / "objective.safetensors"]:
-        found.update({f"{path.name}:{name}": value for name, value in load_file(path).items()})
-    return found
+        tensors.update({f"{path.name}:{name}": value for name, value in load_file(path).items()})
+    return tensors
 
 
 def assert_same(first: Path, second: Path, tolerance: float = 0.0) -> None:
@@ -167,8 +167,8 @@ def assert_same(first: Path, second: Path, tolerance: float = 0.0) -> None:
 def continued(trained: Path, folder: Path, **changes: Any) -> tuple[dict[str, Any], list[str]]:
     """The results of a copy of the run that goes on, and what it says."""
     said: list[str] = []
-    found = train(parse_recipe(digits_recipe(folder, **changes)), resume=True, echo=said.append)
-    return found.results, said
+    run = train(parse_recipe(digits_recipe(folder, **changes)), resume=True, echo=said.append)
+    return run.results, said
 
 
 def views(rows: int = 12, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
