@@ -125,9 +125,9 @@ def simplex(n: int) -> np.ndarray:
     return centred / np.linalg.norm(centred, axis=1, keepdims=True)
 
 
-def assert_close(found: ref.Matrix, expected: ref.Matrix, tolerance: float) -> None:
+def assert_close(actual: ref.Matrix, expected: ref.Matrix, tolerance: float) -> None:
     """The largest difference of two gradients."""
-    assert np.abs(np.array(found) - np.array(expected)).max() <= tolerance
+    assert np.abs(np.array(actual) - np.array(expected)).max() <= tolerance
 
 
 def test_every_golden_row_is_computed() -> None:
@@ -252,10 +252,10 @@ def test_paradigm_gradient_is_that_of_the_frozen_surrogate(count: int) -> None:
         return total / len(h)
 
     assert frozen(z1, z2) == pytest.approx(ref.paradigm(z1, z2, negatives=queue, ratio=1.5), abs=1e-12)
-    found = ref.paradigm_gradient(z1, z2, negatives=queue, ratio=1.5)
+    grads = ref.paradigm_gradient(z1, z2, negatives=queue, ratio=1.5)
     expected = ref.finite_difference(frozen, z1, z2)
-    assert_close(found[0], expected[0], 1e-8)
-    assert_close(found[1], expected[1], 1e-8)
+    assert_close(grads[0], expected[0], 1e-8)
+    assert_close(grads[1], expected[1], 1e-8)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -266,10 +266,10 @@ def test_original_stages_are_the_true_losses(seed: int) -> None:
         (ref.mbarlow_gradient, partial(ref.barlow, weight=30.0, normalization="unit")),
     ]
     for gradient, loss in pairs:
-        found = gradient(z1, z2, stage="original")
+        grads = gradient(z1, z2, stage="original")
         expected = ref.finite_difference(loss, z1, z2)
-        assert_close(found[0], expected[0], 1e-7)
-        assert_close(found[1], expected[1], 1e-7)
+        assert_close(grads[0], expected[0], 1e-7)
+        assert_close(grads[1], expected[1], 1e-7)
 
 
 def test_mmhs_original_holds_the_negatives_constant() -> None:
@@ -287,8 +287,8 @@ def test_mmhs_original_holds_the_negatives_constant() -> None:
 
 def test_a_closed_gate_stops_a_vector() -> None:
     for gradient in (ref.mmhe_gradient, ref.mmhs_gradient, ref.mbarlow_gradient, ref.mvicreg_gradient):
-        found = np.array(gradient(Z1, Z2)[0])
-        assert [bool(row.any()) for row in found] == [value == 1.0 for value in ref.GOLDEN_GATE]
+        grads = np.array(gradient(Z1, Z2)[0])
+        assert [bool(row.any()) for row in grads] == [value == 1.0 for value in ref.GOLDEN_GATE]
 
 
 @pytest.mark.parametrize("temperature", [0.05, 0.1, 0.5])
@@ -366,8 +366,8 @@ def test_hyperbolic_flat_limit() -> None:
     x, y = z1[0] / np.linalg.norm(z1[0]), z2[0] / np.linalg.norm(z2[0])
     flat = 2.0 * float(np.linalg.norm(x - y))
     tiny = 1e-6
-    found = ref.ball_distance(ref.ball_point(x, tiny), ref.ball_point(y, tiny), tiny)
-    assert found == pytest.approx(flat, abs=1e-5)
+    distance = ref.ball_distance(ref.ball_point(x, tiny), ref.ball_point(y, tiny), tiny)
+    assert distance == pytest.approx(flat, abs=1e-5)
 
 
 def test_triplet_instances() -> None:

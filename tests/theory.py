@@ -1,4 +1,4 @@
-"""What several tests of theory share: gradients in closed form, and batches that hypothesis draws."""
+"""What several tests of theory share: gradients in closed form, batches that hypothesis draws, points on a circle."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ def gradients(objective: Objective, *z: Tensor, part: str = "loss") -> list[Tens
     return [torch.zeros_like(leaf) if s is None else s for leaf, s in zip(leaves, grads, strict=True)]
 
 
+def loss_gradients(objective: Objective, *z: Tensor, labels: Tensor | None = None) -> list[Tensor]:
+    """Of the loss as training takes it, without its named terms."""
+    leaves = [each.clone().requires_grad_() for each in z]
+    grads = torch.autograd.grad(objective(*leaves, labels), leaves, allow_unused=True)
+    return [torch.zeros_like(leaf) if s is None else s for leaf, s in zip(leaves, grads, strict=True)]
+
+
 def without_diagonal(matrix: Tensor, fill: float = 0.0) -> Tensor:
     return matrix.masked_fill(torch.eye(len(matrix), dtype=torch.bool), fill)
 
@@ -34,6 +41,13 @@ def without_diagonal(matrix: Tensor, fill: float = 0.0) -> Tensor:
 def row_softmax(similarities: Tensor, temperature: float) -> Tensor:
     """Softmax of every row over the columns j ≠ i, 0 at j = i."""
     return torch.softmax(without_diagonal(similarities, -math.inf) / temperature, dim=1)
+
+
+def barlow_gradient(h: Tensor, g: Tensor, weights: Tensor | None = None) -> Tensor:
+    """(2/N)( -A h'_i + (ν/N) Σ_{j≠i} (h'_i·h'_j) h_j ), A = I - (1-ν) diag C."""
+    size, diagonal = len(h), (h * g).mean(dim=0)
+    weights = g @ g.T if weights is None else weights
+    return 2 / size * (-(1 - (1 - 30) * diagonal) * g + 30 / size * without_diagonal(weights) @ h)
 
 
 @st.composite
@@ -86,3 +100,21 @@ def own_gradient(name: str, params: Params, anchor: Tensor, positive: Tensor, ke
             ratio = (theta + params["angle"]).sin() / theta.sin()
             return torch.exp(odds - torch.logaddexp(odds, shifted)) * (share @ keys - ratio * positive) / tau
     raise ValueError(name)
+
+
+# On a circle all distances follow from angles, without a cosine between. Gaps of 1e-3 and nearly so on either side of
+# a point, where cosines of float32 cannot tell which is the nearer one.
+NEAR = 1e-3
+
+
+def near_angles(seed: int) -> Tensor:
+    """24 of them (float64), in threes nearly equidistant."""
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.arange(8, dtype=torch.float64) + 0.3 * torch.rand(8, generator=generator, dtype=torch.float64)
+    gaps = NEAR * (1 + 0.02 * torch.rand(8, 2, generator=generator, dtype=torch.float64))
+    phi = (centres * 2 * math.pi / 8).unsqueeze(1)
+    return torch.cat([phi, phi + gaps[:, :1], phi - gaps[:, 1:]], dim=1).flatten()
+
+
+def on_circle(phi: Tensor) -> Tensor:
+    return torch.stack([phi.cos(), phi.sin()], dim=1).float()

@@ -70,8 +70,8 @@ def test_batches_have_as_many_negatives_as_they_would_in_training() -> None:
     assert batches.value > whole.value  # fewer negatives: the same gap needs a higher temperature
     torch.testing.assert_close(advise("met", z1, z2, batch_size=500).gaps, advise("met", z1, z2).gaps)
     rows = torch.randperm(60, generator=torch.Generator().manual_seed(0))[:20]
-    found = advise("mpt", z1[rows], z2[rows]).gaps
-    assert set(found.tolist()) <= set(advise("mpt", z1, z2, batch_size=20).gaps.tolist())
+    gaps = advise("mpt", z1[rows], z2[rows]).gaps
+    assert set(gaps.tolist()) <= set(advise("mpt", z1, z2, batch_size=20).gaps.tolist())
 
 
 def test_untrained_embeddings_are_warned_of() -> None:

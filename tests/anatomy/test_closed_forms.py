@@ -110,9 +110,9 @@ def form_of(row: Row, z1: Tensor, z2: Tensor) -> hs.anatomy.Components:
 
 def dissected(row: Row, z1: Tensor, z2: Tensor) -> tuple[Anatomy, Tensor]:
     """The anatomy, and its coefficients of the negatives (N, n)."""
-    found = hs.dissect(row.create(), z1, z2, scope=row.scope)
-    blocks = {"cross": found.coefficients.cross, "same": found.coefficients.same}
-    return found, rows_of(torch.cat(list(blocks.values()), dim=1) if row.keys == "both" else blocks[row.keys])
+    anatomy = hs.dissect(row.create(), z1, z2, scope=row.scope)
+    blocks = {"cross": anatomy.coefficients.cross, "same": anatomy.coefficients.same}
+    return anatomy, rows_of(torch.cat(list(blocks.values()), dim=1) if row.keys == "both" else blocks[row.keys])
 
 
 def test_every_closed_form_is_compared() -> None:
@@ -123,17 +123,17 @@ def test_every_closed_form_is_compared() -> None:
 def test_dissection_equals_the_closed_form(row: Row) -> None:
     for seed in range(5):
         z1, z2 = views(SIZE, 4, seed)
-        found, coefficients = dissected(row, z1, z2)
+        anatomy, coefficients = dissected(row, z1, z2)
         expected = form_of(row, z1, z2)
         product = expected.dissipation[:, None] * expected.weight
         torch.testing.assert_close(coefficients, product, **CLOSE)
         known = (expected.dissipation > 0) & expected.ratio.isfinite()
         pull = -expected.ratio * product.sum(dim=1)
-        torch.testing.assert_close(found.coefficients.positive[known], pull[known], **CLOSE)
+        torch.testing.assert_close(anatomy.coefficients.positive[known], pull[known], **CLOSE)
         if row.measurable:
-            torch.testing.assert_close(found.dissipation, expected.dissipation, **CLOSE)
-            torch.testing.assert_close(found.ratio[known], expected.ratio[known], rtol=1e-9, atol=1e-10)
-            total = found.weight[known].sum(dim=1)
+            torch.testing.assert_close(anatomy.dissipation, expected.dissipation, **CLOSE)
+            torch.testing.assert_close(anatomy.ratio[known], expected.ratio[known], rtol=1e-9, atol=1e-10)
+            total = anatomy.weight[known].sum(dim=1)
             torch.testing.assert_close(total, expected.weight[known].sum(dim=1), rtol=1e-9, atol=1e-10)
 
 
@@ -154,38 +154,38 @@ def test_row_of_vicreg_is_alignment_and_the_whole_covariance_of_centred_rows() -
         h, g = unit(a), unit(b)
         return (h - g).pow(2).sum(dim=1).mean() + weight / 5 * torch.cov(h.T).pow(2).sum()
 
-    found = hs.dissect(loss, z1, z2)
+    anatomy = hs.dissect(loss, z1, z2)
     h = unit(z1)
     positive = (h * unit(z2)).sum(dim=1).arccos()
     expected = closed_form("vicreg_surrogate")(positive, rows_of((h @ h.T).clamp(-1, 1).arccos()), dim=5, weight=weight)
-    torch.testing.assert_close(rows_of(found.coefficients.same), expected.weight, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(rows_of(anatomy.coefficients.same), expected.weight, rtol=1e-9, atol=1e-10)
     pull = torch.full((size,), -2 / size, dtype=torch.float64)
-    torch.testing.assert_close(found.coefficients.positive, pull, **CLOSE)
+    torch.testing.assert_close(anatomy.coefficients.positive, pull, **CLOSE)
     # Each row meets its opposite, so Σ_k a_ik = -1 and the ratio is minus D(N-1)²/(2Nν).
     torch.testing.assert_close(expected.ratio, -torch.full_like(expected.ratio, 5 * 17**2 / (2 * size * weight)))
-    torch.testing.assert_close(found.dissipation, expected.dissipation, **CLOSE)
+    torch.testing.assert_close(anatomy.dissipation, expected.dissipation, **CLOSE)
 
 
 def test_barlows_ratio_is_a_matrix_and_its_projection_is_reported() -> None:
     """Against autograd and plain loops: tangential part of (2/N) A y_i along that of y_i, the rest a residual."""
     z1, z2 = views(6, 4)
     h, g, weight = unit(z1), unit(z2), 30.0
-    found = hs.dissect(hs.create_objective("barlow", normalization="unit", weight=weight), z1, z2)
-    assert not found.rotation_invariant
-    torch.testing.assert_close(found.dissipation, torch.ones(6, dtype=torch.float64))
+    anatomy = hs.dissect(hs.create_objective("barlow", normalization="unit", weight=weight), z1, z2)
+    assert not anatomy.rotation_invariant
+    torch.testing.assert_close(anatomy.dissipation, torch.ones(6, dtype=torch.float64))
     correlation = sum(h[i, :, None] * g[i, None, :] for i in range(6)) / 6
     factors = 1 - (1 - weight) * correlation.diagonal()
     for i in range(6):
         inward = torch.eye(4, dtype=torch.float64) - torch.outer(h[i], h[i])
         pull, along = 2 / 6 * inward @ (factors * g[i]), inward @ g[i]
         share = pull @ along / (along @ along)
-        assert found.coefficients.positive[i].item() == pytest.approx(-share.item(), rel=1e-8)
+        assert anatomy.coefficients.positive[i].item() == pytest.approx(-share.item(), rel=1e-8)
         pushes = sum(2 * weight * (g[i] @ g[j]).item() / 36 for j in range(6) if j != i)
-        assert found.ratio[i].item() == pytest.approx(share.item() / pushes, rel=1e-8)
+        assert anatomy.ratio[i].item() == pytest.approx(share.item() / pushes, rel=1e-8)
         push = sum(2 * weight * (g[i] @ g[j]) / 36 * inward @ h[j] for j in range(6) if j != i)
         rest = (pull - share * along).norm()
         whole, kept = (push - pull).norm(), (push - share * along).norm()
-        assert found.residual[i].item() == pytest.approx((rest / (whole + kept)).item(), rel=1e-7)
+        assert anatomy.residual[i].item() == pytest.approx((rest / (whole + kept)).item(), rel=1e-7)
     assert closed_form("barlow")(*(torch.ones(2), torch.ones(2, 3)), weight=30.0).ratio.isnan().all()
 
 

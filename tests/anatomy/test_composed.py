@@ -32,19 +32,19 @@ def gradient(objective, labels=None, negatives=None) -> Tensor:
 def test_the_hardest_negative_is_one_the_loss_compares_with():
     cosines = (X @ Y.T).fill_diagonal_(-2)
     low, high = ratio_interval(X, Y, Y[cosines.argmax(dim=1)], 0.1)
-    found = dissect(hs.create_objective("infonce", temperature=0.5), X, Y)
-    assert torch.equal(found.lemma1(), (found.ratio > low) & (found.ratio < high))
+    anatomy = dissect(hs.create_objective("infonce", temperature=0.5), X, Y)
+    assert torch.equal(anatomy.lemma1(), (anatomy.ratio > low) & (anatomy.ratio < high))
     assert ((X @ X.T).fill_diagonal_(-2).amax(dim=1) > cosines.amax(dim=1)).any()  # others would have been nearer
     share = torch.softmax(cosines.fill_diagonal_(-math.inf) / 0.5, dim=1).amax(dim=1)
-    torch.testing.assert_close(found.hardest_share, share)
+    torch.testing.assert_close(anatomy.hardest_share, share)
 
 
 def test_extra_negatives_of_the_other_view_are_not_the_anchors():
     objective = hs.create_objective("dhel", energy="both", temperature=0.5)
-    found = dissect(objective, X, Y, negatives=EXTRA)
+    anatomy = dissect(objective, X, Y, negatives=EXTRA)
     columns = torch.cat([(X @ X.T).fill_diagonal_(-math.inf), X @ EXTRA.T], dim=1)
-    torch.testing.assert_close(found.coefficients.extra, torch.softmax(columns / 0.5, dim=1)[:, 12:] / 0.5)
-    torch.testing.assert_close(found.ratio, torch.ones_like(found.ratio))
+    torch.testing.assert_close(anatomy.coefficients.extra, torch.softmax(columns / 0.5, dim=1)[:, 12:] / 0.5)
+    torch.testing.assert_close(anatomy.ratio, torch.ones_like(anatomy.ratio))
     whole = dissect(objective, X, Y, negatives=EXTRA, scope="batch")
     torch.testing.assert_close(sum(whole.parts().values()), gradient(objective, negatives=EXTRA))
 
@@ -76,9 +76,9 @@ def test_in_the_other_views_turn_these_are_the_anchors_own():
     ids=lambda each: str(each)[:20],
 )
 def test_extra_negatives_reach_what_is_taken_apart_by_autograd(objective):
-    found = dissect(objective, X, Y, LABELS, negatives=EXTRA)
-    assert found.coefficients.extra.shape == (12, 5) and found.coefficients.extra.any()
-    torch.testing.assert_close(sum(found.parts().values()), gradient(objective, LABELS, EXTRA), rtol=1e-6, atol=1e-9)
+    anatomy = dissect(objective, X, Y, LABELS, negatives=EXTRA)
+    assert anatomy.coefficients.extra.shape == (12, 5) and anatomy.coefficients.extra.any()
+    torch.testing.assert_close(sum(anatomy.parts().values()), gradient(objective, LABELS, EXTRA), rtol=1e-6, atol=1e-9)
 
 
 def test_anchors_of_cloa_are_left_over_wherever_it_stands():
@@ -102,12 +102,12 @@ def test_negatives_for_a_foreign_loss_are_refused():
 def test_positives_by_label_pull_inside_wrappers(base):
     wrapped = hs.create_objective("mixup" if base == "supcon" else "cloa", base=base,
                                   **({} if base == "supcon" else {"num_classes": 5, "dim": 6}))  # fmt: skip
-    found = dissect(wrapped, X, Y, LABELS)
+    anatomy = dissect(wrapped, X, Y, LABELS)
     same = (LABELS.unsqueeze(1) == LABELS) & (LABELS >= 0)
-    assert not found.coefficients.negative[:, :12][same].any()
-    assert (found.dissipation >= 0).all() and (found.dissipation <= 1 + 1e-9).all()
+    assert not anatomy.coefficients.negative[:, :12][same].any()
+    assert (anatomy.dissipation >= 0).all() and (anatomy.dissipation <= 1 + 1e-9).all()
     alone = dissect(hs.create_objective("supcon"), X, Y, LABELS, scope="batch")
-    lengths = [each.numbers()["length of the alignment part"] for each in (found, alone)]
+    lengths = [each.numbers()["length of the alignment part"] for each in (anatomy, alone)]
     assert lengths[0] == pytest.approx(lengths[1], rel=0.1)
 
 
@@ -117,10 +117,10 @@ def test_what_returns_a_vector_is_measured_by_its_sum():
         own = torch.eye(len(a), dtype=torch.bool)
         return torch.logsumexp((a @ a.T).masked_fill(own, -math.inf), dim=1) - (a * b).sum(dim=1)
 
-    found = dissect(dhel, X, Y)
+    anatomy = dissect(dhel, X, Y)
     whole = dissect(lambda a, b: dhel(a, b).sum(), X, Y)
-    assert found.scope == "batch"
-    torch.testing.assert_close(found.ratio, whole.ratio)
+    assert anatomy.scope == "batch"
+    torch.testing.assert_close(anatomy.ratio, whole.ratio)
 
 
 class Weighted(hs.PairwiseObjective):
@@ -135,20 +135,20 @@ class Weighted(hs.PairwiseObjective):
 
 @pytest.mark.parametrize("scope", ["anchor", "batch"])
 def test_an_inner_product_of_ones_own_is_not_hidden(scope):
-    found = dissect(Weighted(), X, Y, scope=scope)
+    anatomy = dissect(Weighted(), X, Y, scope=scope)
     similarity = (X * torch.linspace(0.2, 2, 6)) @ Y.T
     shares = torch.softmax(similarity.fill_diagonal_(-math.inf), dim=1) / 12
-    torch.testing.assert_close(found.coefficients.cross, shares)
-    assert found.scope == "batch" and found.residual.mean() > 0.01
+    torch.testing.assert_close(anatomy.coefficients.cross, shares)
+    assert anatomy.scope == "batch" and anatomy.residual.mean() > 0.01
 
 
 @pytest.mark.parametrize(
     "loss", [hs.create_objective("align_uniform", weight=0.0), lambda a, b: ((unit(a) - unit(b)) ** 2).sum(1).mean()]
 )
 def test_without_negatives_nothing_is_said_of_them(loss):
-    found = dissect(loss, X, Y)
-    assert found.verdict() == "100% of the anchors still receive gradient. No negative has any weight."
-    numbers = found.numbers()
+    anatomy = dissect(loss, X, Y)
+    assert anatomy.verdict() == "100% of the anchors still receive gradient. No negative has any weight."
+    numbers = anatomy.numbers()
     assert all(math.isnan(numbers[name]) for name in ("effective negatives", "weight of the hardest", "mean ratio"))
     assert math.isnan(next(value for name, value in numbers.items() if "Lemma" in name))
 
@@ -156,20 +156,20 @@ def test_without_negatives_nothing_is_said_of_them(loss):
 @pytest.mark.parametrize("degrees", [10, 60, 115, 170])
 def test_dissipation_of_arccon_is_its_closed_form_at_any_angle(degrees):
     shift, tau = math.radians(degrees), 0.3
-    found = dissect(hs.create_objective("arccon", angle=shift, temperature=tau), X, Y)
+    anatomy = dissect(hs.create_objective("arccon", angle=shift, temperature=tau), X, Y)
     positive = torch.cos(torch.arccos((X * Y).sum(dim=1)) + shift) / tau
     others = torch.logsumexp((X @ Y.T).fill_diagonal_(-math.inf) / tau, dim=1)
-    torch.testing.assert_close(found.dissipation, 1 / (1 + torch.exp(positive - others)))
+    torch.testing.assert_close(anatomy.dissipation, 1 / (1 + torch.exp(positive - others)))
 
 
 def test_a_positive_that_is_an_angle_goes_to_the_antipode():
-    found = dissect(hs.create_objective("geodesic", temperature=1.0), X, Y)
-    assert "positive at the antipode" in found.conventions
+    anatomy = dissect(hs.create_objective("geodesic", temperature=1.0), X, Y)
+    assert "positive at the antipode" in anatomy.conventions
     columns = torch.cat([(X @ Y.T), (X @ X.T)], dim=1).clamp(-1, 1).arccos().neg()
     own = torch.eye(12, dtype=torch.bool).repeat(1, 2)
     others = torch.logsumexp(columns.masked_fill(own, -math.inf), dim=1)
     alone = [torch.sigmoid(others - positive) for positive in (columns.diagonal(), torch.tensor(-math.pi))]
-    torch.testing.assert_close(found.dissipation, alone[0] / alone[1])
+    torch.testing.assert_close(anatomy.dissipation, alone[0] / alone[1])
 
 
 @pytest.mark.parametrize(

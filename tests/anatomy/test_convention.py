@@ -58,11 +58,11 @@ def test_cloa_is_its_base_and_its_pull_in_either_scope(base: str) -> None:
     z1, z2 = views(ROWS, 8)
     labels = torch.arange(ROWS) % 3
     for scope in ("anchor", "batch"):
-        found, alone = (hs.dissect(each, z1, z2, labels, scope=scope) for each in (cloa, cloa.base))
-        assert found.scope == alone.scope == scope
-        assert torch.equal(found.dissipation.nan_to_num(9), alone.dissipation.nan_to_num(9))
-        assert found.numbers()["length of the alignment part"] == alone.numbers()["length of the alignment part"]
-        assert found.residual.min() > 1e-4 and alone.residual.max() < 1e-6
+        anatomy, alone = (hs.dissect(each, z1, z2, labels, scope=scope) for each in (cloa, cloa.base))
+        assert anatomy.scope == alone.scope == scope
+        assert torch.equal(anatomy.dissipation.nan_to_num(9), alone.dissipation.nan_to_num(9))
+        assert anatomy.numbers()["length of the alignment part"] == alone.numbers()["length of the alignment part"]
+        assert anatomy.residual.min() > 1e-4 and alone.residual.max() < 1e-6
     # one scale: with a single direction both scopes see the same gradient, N times over
     if base == "infonce":
         shares = [hs.dissect(cloa, z1, z2, labels, scope=scope).residual for scope in ("anchor", "batch")]
@@ -105,9 +105,11 @@ def test_both_directions_lose_what_the_anchors_own_positive_holds_back() -> None
     objective = hs.create_objective("infonce", symmetric=True, temperature=tau)
     rows = torch.softmax(unit(z1) @ unit(z2).T / tau, dim=1)
     columns = torch.softmax(unit(z1) @ unit(z2).T / tau, dim=0)
-    found = hs.dissect(objective, z1, z2, scope="batch").dissipation
+    dissipation = hs.dissect(objective, z1, z2, scope="batch").dissipation
     for i in range(6):
         as_key = sum(columns[i, j].item() for j in range(6) if j != i)
         gate = sum(rows[i, j].item() for j in range(6) if j != i)
-        assert found[i].item() == pytest.approx((gate + as_key) / (1 + as_key))
-    assert not math.isclose(found.mean().item(), hs.dissect(objective, z1, z2).dissipation.mean().item(), rel_tol=0.01)
+        assert dissipation[i].item() == pytest.approx((gate + as_key) / (1 + as_key))
+    assert not math.isclose(
+        dissipation.mean().item(), hs.dissect(objective, z1, z2).dissipation.mean().item(), rel_tol=0.01
+    )

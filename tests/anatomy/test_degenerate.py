@@ -22,23 +22,23 @@ def zero_row() -> Tensor:
 @pytest.mark.parametrize("name", ["infonce", "dhel", "mixup", "ntxent"])
 def test_a_row_of_zeros_receives_nothing_and_leaves_the_others_alone(name: str) -> None:
     objective = hs.create_objective(name)
-    found = dissect(objective, zero_row(), Y, scope="batch")
+    anatomy = dissect(objective, zero_row(), Y, scope="batch")
     x = zero_row().requires_grad_()
     (grad,) = torch.autograd.grad(objective(x, Y), [x])
     assert not grad[3].any()
-    torch.testing.assert_close(sum(found.parts().values()), tangent(grad, zero_row()), rtol=1e-8, atol=1e-10)
-    assert not found.moving[3] and bool(found.moving[[0, 1, 2]].all())
-    assert found.numbers()["not explained by similarities"] < 1e-8
+    torch.testing.assert_close(sum(anatomy.parts().values()), tangent(grad, zero_row()), rtol=1e-8, atol=1e-10)
+    assert not anatomy.moving[3] and bool(anatomy.moving[[0, 1, 2]].all())
+    assert anatomy.numbers()["not explained by similarities"] < 1e-8
 
 
 def test_a_row_of_zeros_among_the_negatives_changes_no_dissipation() -> None:
     temperature = 0.5
     y = Y.clone()
     y[5] = 0
-    found = dissect(lambda a, b: hs.create_objective("infonce", temperature=temperature)(a, b), zero_row(), y)
+    anatomy = dissect(lambda a, b: hs.create_objective("infonce", temperature=temperature)(a, b), zero_row(), y)
     share = torch.softmax(zero_row() @ y.T / temperature, dim=1).diagonal()
     kept = (torch.arange(12) != 3) & (torch.arange(12) != 5)
-    torch.testing.assert_close(found.dissipation[kept], (1 - share)[kept], rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(anatomy.dissipation[kept], (1 - share)[kept], rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize(("name", "margin"), [("printed/mmhs", 0.3), ("mmhs", -0.7), ("mmhs", 0.3)])
@@ -46,15 +46,15 @@ def test_dissipation_of_mmhs_is_its_gate(name: str, margin: float) -> None:
     objective = hs.create_objective(name, views="anchor", margin=margin)
     hardest = (X @ Y.T).fill_diagonal_(-2).amax(dim=1)
     gate = ((X * Y).sum(dim=1) - hardest < objective.margin).double()
-    found = dissect(objective, X, Y)
-    assert torch.equal(found.dissipation, gate) and "similarity sent to -∞" in found.conventions
+    anatomy = dissect(objective, X, Y)
+    assert torch.equal(anatomy.dissipation, gate) and "similarity sent to -∞" in anatomy.conventions
 
 
 @pytest.mark.parametrize("stage", ["original", "+gd"])
 def test_dissipation_of_unweighted_mbarlow_is_its_gate(stage: str) -> None:
     gate = ((X * Y).sum(dim=1) - (X @ Y.T).fill_diagonal_(-2).amax(dim=1) < 0.3).double()
-    found = dissect(hs.create_objective("mbarlow", stage=stage), X, Y).dissipation
-    torch.testing.assert_close(found, gate if stage == "+gd" else torch.ones(12).double(), rtol=1e-9, atol=1e-9)
+    dissipation = dissect(hs.create_objective("mbarlow", stage=stage), X, Y).dissipation
+    torch.testing.assert_close(dissipation, gate if stage == "+gd" else torch.ones(12).double(), rtol=1e-9, atol=1e-9)
 
 
 def test_the_farthest_positive_is_a_number() -> None:
@@ -69,14 +69,14 @@ def test_anchors_whose_gate_is_closed_anyhow_are_not_alive(name: str) -> None:
     x = X.clone().requires_grad_()
     (grad,) = torch.autograd.grad(objective(x, Y), [x])
     moved = grad.any(dim=1)
-    found = dissect(objective, X, Y)
-    assert not moved.all() and found.numbers()["anchors with gradient"] <= moved.double().mean()
+    anatomy = dissect(objective, X, Y)
+    assert not moved.all() and anatomy.numbers()["anchors with gradient"] <= moved.double().mean()
 
 
 def test_the_share_that_is_alive_is_that_of_the_measured_anchors() -> None:
-    found = dissect(hs.create_objective("mixup", base={"name": "mpt", "margin": 0.0}), X, Y, most_anchors=4)
-    assert found.measured.tolist() == [True] * 4 + [False] * 8
-    assert found.numbers()["anchors with gradient"] == found.alive[:4].double().mean()
+    anatomy = dissect(hs.create_objective("mixup", base={"name": "mpt", "margin": 0.0}), X, Y, most_anchors=4)
+    assert anatomy.measured.tolist() == [True] * 4 + [False] * 8
+    assert anatomy.numbers()["anchors with gradient"] == anatomy.alive[:4].double().mean()
 
 
 def test_rows_that_are_all_the_same_have_nowhere_to_go() -> None:

@@ -24,13 +24,13 @@ def test_private_coordinates_find_what_the_similarities_say(name: str, params: d
     objective = hs.create_objective(name, **params).double()
     labels = some_labels(7)
     known = hs.dissect(objective, z1, z2, labels, scope="batch").coefficients
-    found = hs.dissect(lambda a, b: objective(a, b, labels), z1, z2, labels)
-    assert found.scope == "batch"
+    anatomy = hs.dissect(lambda a, b: objective(a, b, labels), z1, z2, labels)
+    assert anatomy.scope == "batch"
     scale = 1 + known.columns.abs().max()
-    torch.testing.assert_close(found.coefficients.positive, known.positive, rtol=1e-7, atol=1e-8 * scale.item())
-    torch.testing.assert_close(found.coefficients.columns, known.columns, rtol=1e-7, atol=1e-8 * scale.item())
-    assert found.rotation_invariant
-    assert found.residual.max() < 1e-6
+    torch.testing.assert_close(anatomy.coefficients.positive, known.positive, rtol=1e-7, atol=1e-8 * scale.item())
+    torch.testing.assert_close(anatomy.coefficients.columns, known.columns, rtol=1e-7, atol=1e-8 * scale.item())
+    assert anatomy.rotation_invariant
+    assert anatomy.residual.max() < 1e-6
 
 
 @pytest.mark.parametrize(("name", "params"), **cases.named(cases.PAIRWISE))
@@ -70,36 +70,36 @@ def test_a_loss_of_sentence_transformers_is_taken_apart() -> None:
     assert theirs.coefficients.same.abs().max() < 1e-12
     directions = ("query_to_doc", "query_to_query", "doc_to_query", "doc_to_doc")
     wide = losses.MultipleNegativesRankingLoss(torch.nn.Identity(), directions=directions)
-    found = hs.dissect(lambda a, b: wide.compute_loss_from_embeddings([a, b], None), z1, z2)
-    assert found.coefficients.same.abs().max() > 1e-3
-    assert found.residual.max() < 1e-6
+    anatomy = hs.dissect(lambda a, b: wide.compute_loss_from_embeddings([a, b], None), z1, z2)
+    assert anatomy.coefficients.same.abs().max() > 1e-3
+    assert anatomy.residual.max() < 1e-6
 
 
 def test_a_loss_that_computes_in_float32_is_no_worse_than_its_precision() -> None:
     z1, z2 = views(7, 4)
     coarse = hs.create_objective("infonce", temperature=0.2)
-    found = hs.dissect(lambda a, b: coarse(a.float(), b.float()), z1, z2)
+    anatomy = hs.dissect(lambda a, b: coarse(a.float(), b.float()), z1, z2)
     known = hs.dissect(coarse, z1, z2, scope="batch")
-    assert found.rotation_invariant
-    torch.testing.assert_close(found.coefficients.cross, known.coefficients.cross, rtol=1e-3, atol=1e-6)
-    assert "cannot express" not in str(found)
+    assert anatomy.rotation_invariant
+    torch.testing.assert_close(anatomy.coefficients.cross, known.coefficients.cross, rtol=1e-3, atol=1e-6)
+    assert "cannot express" not in str(anatomy)
 
 
 def test_cloa_is_its_base_and_a_residual_towards_its_anchors() -> None:
     z1, z2 = views(6, 4)
     labels = torch.tensor([0, 1, 0, 1, -1, -1])
     cloa = hs.create_objective("cloa", base="infonce", num_classes=2, dim=4, weight=3.0)
-    found = hs.dissect(cloa, z1, z2, labels, scope="batch")
+    anatomy = hs.dissect(cloa, z1, z2, labels, scope="batch")
     base = hs.dissect(hs.create_objective("infonce"), z1, z2, scope="batch")
-    torch.testing.assert_close(found.coefficients.cross, base.coefficients.cross, rtol=1e-8, atol=1e-10)
-    torch.testing.assert_close(found.ratio, base.ratio, rtol=1e-8, atol=0)
-    assert not found.rotation_invariant
+    torch.testing.assert_close(anatomy.coefficients.cross, base.coefficients.cross, rtol=1e-8, atol=1e-10)
+    torch.testing.assert_close(anatomy.ratio, base.ratio, rtol=1e-8, atol=0)
+    assert not anatomy.rotation_invariant
     h = unit(z1)
     pull = tangent(-3 / 8 * cloa.anchors.double()[labels[:4]], h[:4])  # eight labelled rows in both views
     whole = sum(base.parts().values())[:4] + pull
     share = pull.norm(dim=1) / (whole.norm(dim=1) + (whole - pull).norm(dim=1))
-    torch.testing.assert_close(found.residual[:4], share, rtol=1e-6, atol=0)
-    assert share.min() > 0.01 and found.residual[4:].max() < 1e-6
+    torch.testing.assert_close(anatomy.residual[:4], share, rtol=1e-6, atol=0)
+    assert share.min() > 0.01 and anatomy.residual[4:].max() < 1e-6
     assert hs.dissect(cloa, z1, z2).rotation_invariant  # without labels it is its base
 
 
@@ -119,8 +119,8 @@ def test_a_loss_with_parameters_of_its_own_is_measured_in_double() -> None:
             return -torch.nn.functional.linear((unit(a) * unit(b)).sum(dim=1, keepdim=True), self.scale).sum()
 
     loss = Scaled()
-    found = hs.dissect(loss, *views(6, 4))
-    torch.testing.assert_close(found.coefficients.positive, torch.full((6,), -loss.scale.double().item()).double())
+    anatomy = hs.dissect(loss, *views(6, 4))
+    torch.testing.assert_close(anatomy.coefficients.positive, torch.full((6,), -loss.scale.double().item()).double())
     assert loss.scale.dtype == torch.float32
 
 
@@ -131,11 +131,11 @@ def test_a_lambda_and_its_dissipation() -> None:
         s = unit(a) @ unit(b).T / 0.1
         return (torch.logsumexp(s, dim=1) - s.diagonal()).sum()
 
-    found = hs.dissect(infonce, z1, z2)
-    assert found.name == "infonce" and hs.dissect(infonce, z1, z2, name="mine").name == "mine"
+    anatomy = hs.dissect(infonce, z1, z2)
+    assert anatomy.name == "infonce" and hs.dissect(infonce, z1, z2, name="mine").name == "mine"
     known = hs.dissect(hs.create_objective("infonce", temperature=0.1), z1, z2)
-    torch.testing.assert_close(found.coefficients.cross, known.coefficients.cross, rtol=1e-7, atol=1e-9)
-    torch.testing.assert_close(found.dissipation, known.dissipation, rtol=1e-7, atol=1e-12)
+    torch.testing.assert_close(anatomy.coefficients.cross, known.coefficients.cross, rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(anatomy.dissipation, known.dissipation, rtol=1e-7, atol=1e-12)
     divided = hs.dissect(lambda a, b: infonce(a, b) / a.shape[1], z1, z2)  # rows are made longer to measure it
     torch.testing.assert_close(divided.dissipation, known.dissipation, rtol=1e-7, atol=1e-12)
 
@@ -202,12 +202,12 @@ def test_an_anchor_below_one_percent_of_its_gradient_has_stopped() -> None:
     """Orthogonal negatives, and the positive at 0: GD = 1 - p_ii is the same for all, and below or above 0.01."""
     x = torch.eye(16, dtype=torch.float64)
     for temperature, alive in ((0.12, 0.0), (0.15, 1.0)):
-        found = hs.dissect(hs.create_objective("infonce", temperature=temperature), x, x + 1e-9)
+        anatomy = hs.dissect(hs.create_objective("infonce", temperature=temperature), x, x + 1e-9)
         gate = 15 / (15 + math.exp(1 / temperature))
-        assert found.dissipation.mean().item() == pytest.approx(gate, rel=1e-6)
+        assert anatomy.dissipation.mean().item() == pytest.approx(gate, rel=1e-6)
         assert (gate >= 0.01) == bool(alive)
-        assert found.numbers()["anchors with gradient"] == alive
-        assert ("all but stopped" in found.verdict()) == (not alive)
+        assert anatomy.numbers()["anchors with gradient"] == alive
+        assert ("all but stopped" in anatomy.verdict()) == (not alive)
     stopped = hs.dissect(hs.create_objective("mpt", margin=0.01), torch.eye(5), torch.eye(5))
     assert stopped.numbers()["anchors with gradient"] == 0
     assert "has stopped here" in str(stopped)
@@ -233,7 +233,9 @@ def test_rows_of_the_anchors_class_pull_and_do_not_push(form: str) -> None:
     z1, z2 = views(9, 4)
     labels, tau = torch.tensor([0, 1, 0, -1, 1, 2, 0, -1, 1]), 0.3
     h, other = unit(z1), unit(z2)
-    found = hs.dissect(hs.create_objective("supcon", temperature=tau, form=form), z1, z2, labels, negatives=z1[:2] + 1)
+    anatomy = hs.dissect(
+        hs.create_objective("supcon", temperature=tau, form=form), z1, z2, labels, negatives=z1[:2] + 1
+    )
     columns = torch.cat([other, h, unit(z1[:2] + 1)])
     for i in range(9):
         own = {i, i + 9}
@@ -242,23 +244,23 @@ def test_rows_of_the_anchors_class_pull_and_do_not_push(form: str) -> None:
         powers = torch.exp(columns @ h[i] / tau)
         mass = powers[[i, *kin, *foes]].sum()
         share = powers[foes] / mass
-        assert found.dissipation[i].item() == pytest.approx(share.sum().item())
-        torch.testing.assert_close(found.weight[i, foes], share / share.sum() / tau)
-        assert (found.weight[i, [*kin, *own]] == 0).all()
-        assert found.ratio[i].item() == pytest.approx(1)
+        assert anatomy.dissipation[i].item() == pytest.approx(share.sum().item())
+        torch.testing.assert_close(anatomy.weight[i, foes], share / share.sum() / tau)
+        assert (anatomy.weight[i, [*kin, *own]] == 0).all()
+        assert anatomy.ratio[i].item() == pytest.approx(1)
         hardest = max(foes, key=lambda j: float(powers[j]))
-        assert found.hardest_share[i].item() == pytest.approx((powers[hardest] / powers[foes].sum()).item())
-    assert 0 < found.dissipation.min() < found.dissipation.max() < 1
+        assert anatomy.hardest_share[i].item() == pytest.approx((powers[hardest] / powers[foes].sum()).item())
+    assert 0 < anatomy.dissipation.min() < anatomy.dissipation.max() < 1
 
 
 def test_a_wrapped_objective_knows_the_rows_of_the_anchors_class_too() -> None:
     z1, z2 = views(8, 4)
     labels = torch.arange(8) % 3
     wrapped = hs.create_objective("cloa", base="supcon", num_classes=3, dim=4)
-    found, plain = (hs.dissect(each, z1, z2, labels, scope="batch") for each in (wrapped, wrapped.base))
-    torch.testing.assert_close(found.coefficients.negative, plain.coefficients.negative, rtol=1e-5, atol=1e-7)
-    torch.testing.assert_close(found.ratio, plain.ratio, rtol=1e-5, atol=1e-7)
-    assert (found.dissipation > 0).all() and (found.dissipation < 1.2).all()
+    anatomy, plain = (hs.dissect(each, z1, z2, labels, scope="batch") for each in (wrapped, wrapped.base))
+    torch.testing.assert_close(anatomy.coefficients.negative, plain.coefficients.negative, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(anatomy.ratio, plain.ratio, rtol=1e-5, atol=1e-7)
+    assert (anatomy.dissipation > 0).all() and (anatomy.dissipation < 1.2).all()
     alone = hs.dissect(hs.create_objective("cloa", base="ntxent", num_classes=3, dim=4), z1, z2, labels)
     assert alone.coefficients.same_label is None
 

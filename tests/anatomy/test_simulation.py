@@ -48,14 +48,14 @@ def test_mean_dissipation_is_the_reference_within_sampling_error(where: tuple[fl
 def test_share_of_the_hardest_negative_unfiltered(temperature: float) -> None:
     means = (pi / 6, pi / 4, pi / 3, pi / 2, 3 * pi / 4)
     for mean, share in zip(means, SHARES[temperature], strict=True):
-        found = cell("infonce", pi / 6, mean, hardest_share, temperature=temperature)
-        assert found == pytest.approx(share, abs=0.015)
+        simulated = cell("infonce", pi / 6, mean, hardest_share, temperature=temperature)
+        assert simulated == pytest.approx(share, abs=0.015)
 
 
 def test_the_grid_is_that_of_a_plain_loop() -> None:
     """Same draws, cell by cell in float64 with the definition of InfoNCE's dissipation."""
     grid = AngleGrid(points=4, batches=300, negatives=15, seed=3)
-    found = simulate("infonce", grid)
+    simulated = simulate("infonce", grid)
     generator = torch.Generator().manual_seed(3)
     positive_means, negative_means = grid.means()
     for i, mean in enumerate(positive_means):
@@ -64,7 +64,7 @@ def test_the_grid_is_that_of_a_plain_loop() -> None:
         for j, other in enumerate(negative_means):
             powers = torch.exp(torch.cos(other + 0.1 * noise[j]) / 0.05).sum(dim=1)
             own = torch.exp(torch.cos(positive[j]) / 0.05)
-            assert found[i, j].item() == pytest.approx((powers / (own + powers)).mean().item(), abs=1e-4)
+            assert simulated[i, j].item() == pytest.approx((powers / (own + powers)).mean().item(), abs=1e-4)
 
 
 def test_the_same_seed_gives_the_same_grid_and_progress_is_told() -> None:
@@ -104,7 +104,7 @@ def test_every_objective_with_a_closed_form_can_be_simulated(name: str) -> None:
 def test_weights_of_coupled_anchors_share_what_a_batch_has(name: str, params: dict, total: float) -> None:
     """Summed over all pairs of a batch, MHE's weights are 4ν, mMHE's 2/τ, those of mBarlow and mVICReg 1."""
     grid = AngleGrid((0.5, 0.5), (1.2, 1.2), points=1, batches=500, negatives=15)
-    found = simulate(name, grid, lambda components: components.weight.sum(dim=-1), **params)
-    assert 16 * found.item() == pytest.approx(total, rel=1e-5)
+    mean = simulate(name, grid, lambda components: components.weight.sum(dim=-1), **params)
+    assert 16 * mean.item() == pytest.approx(total, rel=1e-5)
     spread = simulate(name, grid, lambda components: components.weight.sum(dim=-1).square(), **params)
-    assert spread.item() > 1.001 * found.item() ** 2  # anchors with harder negatives have more of it
+    assert spread.item() > 1.001 * mean.item() ** 2  # anchors with harder negatives have more of it

@@ -32,31 +32,31 @@ def views(tmp_path):
 def test_every_objective_is_in_the_table_or_has_its_reason(views):
     answer = run("advise", views)
     assert answer.exit_code == 0, answer.output
-    found = json.loads(run("advise", views, "--json").stdout)
-    names = {each["objective"] for each in found["advice"]}
-    assert {"infonce", "ntxent", "met", "mmhe"} <= names and {"dcl", "siglip", "cloa"} <= set(found["without"])
-    for each in found["advice"]:
+    tree = json.loads(run("advise", views, "--json").stdout)
+    names = {each["objective"] for each in tree["advice"]}
+    assert {"infonce", "ntxent", "met", "mmhe"} <= names and {"dcl", "siglip", "cloa"} <= set(tree["without"])
+    for each in tree["advice"]:
         assert f"{each['objective']} {each['parameter']}" in answer.stdout
     assert "No advice for dcl, dclw, dhel: the gradient never dissipates" in answer.stdout
-    assert "say little about the temperature" in answer.stdout and found["caveat"] in answer.stdout
+    assert "say little about the temperature" in answer.stdout and tree["caveat"] in answer.stdout
 
 
 def test_a_batch_size_and_a_quantile_reach_the_advice(views):
     one = ("advise", views, "--objective", "infonce", "--json")
-    found = [json.loads(run(*one, *more).stdout)["advice"][0] for more in ((), ("--batch", 10), ("--quantile", 0.9))]
-    assert [each["negatives"] for each in found] == [59, 9, 59]
-    assert found[0]["value"] < found[1]["value"] and found[0]["value"] < found[2]["value"]
+    advice = [json.loads(run(*one, *more).stdout)["advice"][0] for more in ((), ("--batch", 10), ("--quantile", 0.9))]
+    assert [each["negatives"] for each in advice] == [59, 9, 59]
+    assert advice[0]["value"] < advice[1]["value"] and advice[0]["value"] < advice[2]["value"]
 
 
 def test_advice_and_anatomy_of_a_model_on_a_text(model, text, monkeypatch, tmp_path):  # noqa: F811
-    found = json.loads(run("advise", model, "--text", text, "--json").stdout)
+    tree = json.loads(run("advise", model, "--text", text, "--json").stdout)
     name = f"{model.parent.name}/model on lines.txt, twice with dropout: 70 pairs in 16 dimensions"
-    assert found["embeddings"] == name
-    assert found["advice"] and "look untrained" in found["caveat"]
+    assert tree["embeddings"] == name
+    assert tree["advice"] and "look untrained" in tree["caveat"]
     monkeypatch.setattr("hypersphere.cli.dissect.draw", lambda *_: [])
     words = ("dissect", "infonce", "--embeddings", model, "--out", tmp_path, "--json")
     dissected = json.loads(run(*words, "--text", text).stdout)
-    assert dissected["batch"] == found["embeddings"]
+    assert dissected["batch"] == tree["embeddings"]
     refused(run(*words), "say which text to embed, with --text FILE")
 
 

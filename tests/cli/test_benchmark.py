@@ -92,19 +92,19 @@ def test_it_ends_with_tables_files_and_a_chart(continued: tuple[Path, str]) -> N
 
 def test_csv_and_json_hold_the_same_cells(continued: tuple[Path, str]) -> None:
     folder, _ = continued
-    found = json.loads((folder / "benchmark.json").read_text())
+    tree = json.loads((folder / "benchmark.json").read_text())
     with (folder / "benchmark.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["objective"], row["by"], int(row["size"])) for row in rows] == [
-        (cell["objective"], cell["by"], cell["size"]) for cell in found["cells"]
+        (cell["objective"], cell["by"], cell["size"]) for cell in tree["cells"]
     ]
-    for cell in found["cells"]:
+    for cell in tree["cells"]:
         assert cell["status"] == "measured"
         assert cell["seconds"] > 0
         assert (cell["bytes"] is None) == (cell["by"] == "limit")
         assert cell["ours_to_this_seconds"] > 0
-    assert found["dim"] == 8
-    assert {cell["by"] for cell in found["cells"]} == {"hypersphere", "limit", "plain"}
+    assert tree["dim"] == 8
+    assert {cell["by"] for cell in tree["cells"]} == {"hypersphere", "limit", "plain"}
 
 
 def test_a_folder_of_other_settings_is_refused(continued: tuple[Path, str]) -> None:

@@ -108,9 +108,9 @@ def test_a_collapse_of_the_head_is_told_beside_a_healthy_encoder(tmp_path):
 
 
 def test_json_is_for_machines(views):
-    found = json.loads(run(views, "--json").stdout)
-    assert found["source"] == "views.npz" and found["rows"] == 60
-    assert found["pairs"]["found_first"] == 1 and len(found["views"]) == 2
+    tree = json.loads(run(views, "--json").stdout)
+    assert tree["source"] == "views.npz" and tree["rows"] == 60
+    assert tree["pairs"]["found_first"] == 1 and len(tree["views"]) == 2
 
 
 def test_a_page_is_one_file_with_four_pictures(views, tmp_path):
@@ -132,16 +132,16 @@ def test_two_files_and_labels_from_a_text(tmp_path):
     np.save(tmp_path / "b.npy", z + 0.01)
     (tmp_path / "labels.txt").write_text("\n".join(str(place % 3) for place in range(60)), encoding="utf-8")
     answer = run(tmp_path / "a.npy", tmp_path / "b.npy", "--labels", tmp_path / "labels.txt", "--json")
-    found = json.loads(answer.stdout)
-    assert found["classes"]["agreement"] > 0.9 and found["pairs"]["alignment"] < 0.01
+    tree = json.loads(answer.stdout)
+    assert tree["classes"]["agreement"] > 0.9 and tree["pairs"]["alignment"] < 0.01
 
 
 def test_arrays_are_chosen_by_name(tmp_path):
     draw = np.random.default_rng(0)
     query, passage = draw.normal(size=(2, 30, 5))
     np.savez(tmp_path / "z.npz", query=query, passage=passage, other=np.ones(3))
-    found = json.loads(run(tmp_path / "z.npz", "--arrays", "query,passage", "--json").stdout)
-    assert "positives not aligned" in found["verdict"]
+    tree = json.loads(run(tmp_path / "z.npz", "--arrays", "query,passage", "--json").stdout)
+    assert "positives not aligned" in tree["verdict"]
     refused(run(tmp_path / "z.npz"), "say which")
 
 
@@ -177,13 +177,13 @@ def test_a_model_on_a_text(model, text):
 
     from hypersphere.diagnostics import uniformity
 
-    found = json.loads(run(model, "--text", text, "--json").stdout)
-    assert found["rows"] == 70 and found["dims"] == 16 and found["source"] == "model on lines.txt"
+    tree = json.loads(run(model, "--text", text, "--json").stdout)
+    assert tree["rows"] == 70 and tree["dims"] == 16 and tree["source"] == "model on lines.txt"
     lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line]
     encoded = SentenceTransformer(str(model), device="cpu").encode(
         lines, convert_to_tensor=True, show_progress_bar=False
     )
-    assert found["uniformity"] == pytest.approx(uniformity(encoded), 1e-5)  # row order does not change this number
+    assert tree["uniformity"] == pytest.approx(uniformity(encoded), 1e-5)  # row order does not change this number
 
 
 @pytest.fixture
@@ -206,12 +206,12 @@ def test_a_model_on_a_text_gives_what_its_encode_gives(prompted, text):
     assert encoder.truncate_dim == 8
     answer = run(prompted, "--text", text, "--json")
     assert answer.exit_code == 0, answer.output
-    found = json.loads(answer.stdout)
+    tree = json.loads(answer.stdout)
     lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line]
     encoded = encoder.encode(lines, convert_to_tensor=True, show_progress_bar=False)
-    assert found["dims"] == encoded.shape[1] == 8
-    assert found["uniformity"] == pytest.approx(uniformity(encoded), 1e-5)
-    assert found["read"] == (
+    assert tree["dims"] == encoded.shape[1] == 8
+    assert tree["uniformity"] == pytest.approx(uniformity(encoded), 1e-5)
+    assert tree["read"] == (
         "Every line stood after the model's prompt 'w1 w2 w3 '. The model keeps its first 8 dimensions."
     )
 
@@ -221,10 +221,10 @@ def test_views_by_dropout_have_the_prompt_and_the_dimensions_too(prompted, text)
     path = prompted / "config.json"
     still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     path.write_text(json.dumps(json.loads(path.read_text()) | still))
-    found = json.loads(run(prompted, "--text", text, "--views", "dropout", "--json").stdout)
+    tree = json.loads(run(prompted, "--text", text, "--views", "dropout", "--json").stdout)
     alone = json.loads(run(prompted, "--text", text, "--json").stdout)
-    assert found["dims"] == 8 and found["pairs"]["alignment"] < 1e-9
-    assert found["uniformity"] == pytest.approx(alone["uniformity"], 1e-5)
+    assert tree["dims"] == 8 and tree["pairs"]["alignment"] < 1e-9
+    assert tree["uniformity"] == pytest.approx(alone["uniformity"], 1e-5)
 
 
 def test_a_text_is_read_as_its_editor_wrote_it(model, tmp_path):
@@ -233,17 +233,17 @@ def test_a_text_is_read_as_its_editor_wrote_it(model, tmp_path):
     lines = [f"w{number} w{number + 1} w{2 * number % 7}" for number in range(30)]
     plain.write_text("\n".join(lines), encoding="utf-8")
     marked.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(line.replace(" ", "\u2028") for line in lines).encode())
-    found, other = (json.loads(run(model, "--text", path, "--json").stdout) for path in (plain, marked))
-    assert other["rows"] == 30 and other["uniformity"] == pytest.approx(found["uniformity"], 1e-6)
+    tree, other = (json.loads(run(model, "--text", path, "--json").stdout) for path in (plain, marked))
+    assert other["rows"] == 30 and other["uniformity"] == pytest.approx(tree["uniformity"], 1e-6)
 
 
 def test_two_views_by_dropout_are_positives_of_each_other(model, text):
     words = (model, "--text", text, "--views", "dropout", "--json")
-    found = json.loads(run(*words).stdout)
-    assert found["pairs"]["alignment"] > 1e-4
-    assert found["pairs"]["positive_cosine"] > found["pairs"]["negative_cosine"]
-    assert json.loads(run(*words).stdout)["pairs"] == found["pairs"]  # a seed is a seed
-    assert json.loads(run(*words, "--seed", 1).stdout)["pairs"] != found["pairs"]
+    tree = json.loads(run(*words).stdout)
+    assert tree["pairs"]["alignment"] > 1e-4
+    assert tree["pairs"]["positive_cosine"] > tree["pairs"]["negative_cosine"]
+    assert json.loads(run(*words).stdout)["pairs"] == tree["pairs"]  # a seed is a seed
+    assert json.loads(run(*words, "--seed", 1).stdout)["pairs"] != tree["pairs"]
 
 
 def test_bad_words_get_one_sentence(model, text, views, tmp_path):
@@ -288,9 +288,9 @@ def test_a_run_on_text_is_its_model(model, text, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(model, folder / "model")
     (folder / "recipe.yaml").write_text("task: text\nhead: {kind: mlp, keep: false}\n")
-    found, alone = (json.loads(run(place, "--text", text, "--json").stdout) for place in (folder, model))
-    assert found["uniformity"] == alone["uniformity"]
-    assert "before the head (mlp)" in found["read"] and "read" not in alone
+    tree, alone = (json.loads(run(place, "--text", text, "--json").stdout) for place in (folder, model))
+    assert tree["uniformity"] == alone["uniformity"]
+    assert "before the head (mlp)" in tree["read"] and "read" not in alone
     refused(run(folder), "--text FILE")
 
 
@@ -320,8 +320,8 @@ def test_columns_left_out_are_named(tmp_path):
     pq.write_table(pa.table({"year": np.arange(50), **columns}), tmp_path / "z.parquet")
     told = "Columns of whole numbers were left out: year."
     assert told in run(tmp_path / "z.parquet").stdout
-    found = json.loads(run(tmp_path / "z.parquet", "--json").stdout)
-    assert found["dims"] == 3 and found["read"] == told
+    tree = json.loads(run(tmp_path / "z.parquet", "--json").stdout)
+    assert tree["dims"] == 3 and tree["read"] == told
 
 
 def test_a_page_never_takes_the_place_of_data(views, text, model, tmp_path, monkeypatch):
@@ -398,8 +398,8 @@ def test_labels_of_ones_own_stand_in_for_a_bad_column(tmp_path):
     pq.write_table(pa.table({"z": rows, "labels": [0, 1, None, 1, 0, 1]}), tmp_path / "z.parquet")
     refused(run(tmp_path / "z.parquet"), "is null in row 2; every row needs a label (-1 stands for none)")
     (tmp_path / "labels.txt").write_text("a\nb\na\nb\na\nb\n")
-    found = json.loads(run(tmp_path / "z.parquet", "--labels", tmp_path / "labels.txt", "--json").stdout)
-    assert found["classes"]["classes"] == 2
+    tree = json.loads(run(tmp_path / "z.parquet", "--labels", tmp_path / "labels.txt", "--json").stdout)
+    assert tree["classes"]["classes"] == 2
 
 
 def test_labels_below_minus_one_get_one_sentence(views, tmp_path):

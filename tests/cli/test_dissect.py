@@ -63,10 +63,10 @@ def test_several_values_of_a_setting_are_swept(views, tmp_path, monkeypatch):
     assert [row[:-7] for row in rows] == [["infonce", "temperature=0.05"], ["infonce", "temperature=0.5"], ["met"]]
     assert (tmp_path / "out" / "sweep.png").stat().st_size > 10_000
     monkeypatch.setattr("hypersphere.cli.dissect.draw", lambda *_: [])
-    found = json.loads(run(*words, "--json").stdout)
-    assert found["swept"] == {"setting": "temperature", "values": [0.05, 0.5]}
+    tree = json.loads(run(*words, "--json").stdout)
+    assert tree["swept"] == {"setting": "temperature", "values": [0.05, 0.5]}
     one = json.loads(run("dissect", "infonce", "temperature=0.5", "--embeddings", views, "--json").stdout)
-    assert found["objectives"][1]["numbers"] == one["objectives"][0]["numbers"]
+    assert tree["objectives"][1]["numbers"] == one["objectives"][0]["numbers"]
     assert float(rows[1][2]) == pytest.approx(
         one["objectives"][0]["numbers"]["gradient kept (1: all, 0: none)"], abs=1e-4
     )
@@ -90,9 +90,9 @@ def test_the_lower_end_of_lemma_one_is_that_of_the_interval(views, tmp_path, wit
 def test_settings_reach_the_objectives_that_have_them(views, tmp_path, without_figures):
     words = ("dissect", "ntxent", "kcl", "temperature=0.7", "--embeddings", views, "--out", tmp_path, "--json")
     answer = run(*words)
-    found = json.loads(answer.stdout)
-    assert "temperature=0.7" in found["objectives"][0]["as"]
-    assert found["objectives"][1]["numbers"]["gradient kept (1: all, 0: none)"] == 1
+    tree = json.loads(answer.stdout)
+    assert "temperature=0.7" in tree["objectives"][0]["as"]
+    assert tree["objectives"][1]["numbers"]["gradient kept (1: all, 0: none)"] == 1
 
 
 def test_lemma_one_is_asked_for_another_step_and_negative(views, tmp_path, without_figures):

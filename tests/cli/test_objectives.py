@@ -88,10 +88,10 @@ def test_a_docstring_of_one_line_is_enough() -> None:
 
 
 def test_json_is_for_machines() -> None:
-    found = json.loads(runner.invoke(app, ["objectives", "--json"]).stdout)
-    assert [each["name"] for each in found] == list_objectives()
+    rows = json.loads(runner.invoke(app, ["objectives", "--json"]).stdout)
+    assert [each["name"] for each in rows] == list_objectives()
     met = json.loads(runner.invoke(app, ["objectives", "met", "--json"]).stdout)
-    assert met == next(each for each in found if each["name"] == "met")
+    assert met == next(each for each in rows if each["name"] == "met")
     (margin, *_) = met["parameters"]
     assert (margin["name"], margin["default"], margin["allowed"]) == ("margin", 0.45, "a number at least 0")
 

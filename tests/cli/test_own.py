@@ -41,9 +41,9 @@ def test_it_is_dissected_beside_the_packages(mine: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("hypersphere.cli.dissect.draw", lambda *_: [])
     done = run("dissect", "mine.py:squared_triplet", "met", "mine.py:pull", "margin=0.5", "--json")
     assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)["objectives"]
-    assert [each["as"] for each in found] == ["SquaredTriplet(margin=0.5)", "MET(margin=0.5)", "pull(weight=0.1)"]
-    assert found[0]["numbers"]["weight of the hardest"] == 1
+    rows = json.loads(done.stdout)["objectives"]
+    assert [each["as"] for each in rows] == ["SquaredTriplet(margin=0.5)", "MET(margin=0.5)", "pull(weight=0.1)"]
+    assert rows[0]["numbers"]["weight of the hardest"] == 1
 
 
 def test_a_plain_function_has_the_numbers_of_its_registered_twin(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,9 +26,9 @@ def test_the_list_has_title_paper_place_and_minutes():
 
 
 def test_the_list_in_json():
-    found = json.loads(run("--list", "--json").stdout)
-    assert [each["name"] for each in found] == list_items()
-    assert all(each["minutes"] > 0 for each in found)
+    rows = json.loads(run("--list", "--json").stdout)
+    assert [each["name"] for each in rows] == list_items()
+    assert all(each["minutes"] > 0 for each in rows)
 
 
 def test_an_item_that_trains_takes_the_minutes_of_its_contests():
@@ -53,10 +53,10 @@ def test_an_item_is_computed_and_judged(tmp_path):
 
 
 def test_an_item_in_json(tmp_path):
-    found = json.loads(run("cloa2024/table1", "--json", "--out", tmp_path).stdout)
-    assert (found["name"], found["verdict"], found["place"]) == ("cloa2024/table1", "undecided", "Table 1")
-    assert list(found["clauses"].values()) == [None]
-    assert str(tmp_path / "cloa2024" / "table1" / "taxonomy.png") in found["files"]
+    tree = json.loads(run("cloa2024/table1", "--json", "--out", tmp_path).stdout)
+    assert (tree["name"], tree["verdict"], tree["place"]) == ("cloa2024/table1", "undecided", "Table 1")
+    assert list(tree["clauses"].values()) == [None]
+    assert str(tmp_path / "cloa2024" / "table1" / "taxonomy.png") in tree["files"]
 
 
 @pytest.mark.parametrize(

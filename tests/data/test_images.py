@@ -81,9 +81,9 @@ def test_idx_files_are_read_as_written(tmp_path, packed):
     images = random_images(6, 1, 5)
     write_idx(tmp_path, images, [0, 1, 2, 2, 1, 0], packed=packed)
     write_idx(tmp_path, images[:2], [2, 0], start="t10k", packed=packed)
-    found = load_images(str(tmp_path))
-    assert torch.equal(found.images, torch.from_numpy(images))
-    assert found.labels.tolist() == [0, 1, 2, 2, 1, 0] and found.classes == ("0", "1", "2")
+    dataset = load_images(str(tmp_path))
+    assert torch.equal(dataset.images, torch.from_numpy(images))
+    assert dataset.labels.tolist() == [0, 1, 2, 2, 1, 0] and dataset.classes == ("0", "1", "2")
     assert load_images(str(tmp_path), "test").labels.tolist() == [2, 0]
 
 
@@ -175,9 +175,9 @@ def test_cifar100_binary_has_fine_labels(tmp_path, small_cifar):
     images, fine = random_images(4, 3, 32), [99, 0, 57, 3]
     rows = b"".join(bytes([19, label]) + image.tobytes() for label, image in zip(fine, images, strict=True))
     write_archive(tmp_path / "c.tar.gz", {"train.bin": rows, "test.bin": rows}, "cifar-100-binary")
-    found = load_images(str(tmp_path / "c.tar.gz"), "test")
-    assert found.labels.tolist() == fine and torch.equal(found.images, torch.from_numpy(images))
-    assert len(found.classes) == 100
+    dataset = load_images(str(tmp_path / "c.tar.gz"), "test")
+    assert dataset.labels.tolist() == fine and torch.equal(dataset.images, torch.from_numpy(images))
+    assert len(dataset.classes) == 100
 
 
 @pytest.mark.parametrize("length", [3 * 3073, 4 * 3073 - 1])
@@ -259,9 +259,9 @@ def test_strips_have_an_image_in_each_row(tmp_path):
     write_strip(tmp_path / "data_batch_1.png", images[:4])
     write_strip(tmp_path / "data_batch_2.png", images[4:])
     (tmp_path / "train_lables.json").write_text(json.dumps([3, 1, 4, 1, 5, 9, 2]))
-    found = load_images(str(tmp_path))
-    assert torch.equal(found.images, torch.from_numpy(images)) and found.labels.tolist() == [3, 1, 4, 1, 5, 9, 2]
-    assert found.classes[3] == "cat"
+    dataset = load_images(str(tmp_path))
+    assert torch.equal(dataset.images, torch.from_numpy(images)) and dataset.labels.tolist() == [3, 1, 4, 1, 5, 9, 2]
+    assert dataset.classes[3] == "cat"
     with pytest.raises(FileNotFoundError, match=r"lacks test_batch.png"):
         load_images(str(tmp_path), "test")
 
@@ -311,9 +311,9 @@ def test_a_folder_for_each_class_within_train_and_test(tmp_path):
     images = random_images(5, 3, 6)
     write_pictures(tmp_path / "train", images[:3], ["bird", "cat", "dog"])
     write_pictures(tmp_path / "test", images[3:], ["cat", "dog"])
-    found = load_images(str(tmp_path), "test")
-    assert torch.equal(found.images, torch.from_numpy(images[3:])) and found.classes == ("bird", "cat", "dog")
-    assert found.labels.tolist() == [1, 2]
+    dataset = load_images(str(tmp_path), "test")
+    assert torch.equal(dataset.images, torch.from_numpy(images[3:])) and dataset.classes == ("bird", "cat", "dog")
+    assert dataset.labels.tolist() == [1, 2]
     write_pictures(tmp_path / "test", images[:1], ["emu"])
     with pytest.raises(ValueError, match="the class 'emu', which"):
         load_images(str(tmp_path))
@@ -334,9 +334,9 @@ def test_pictures_side_by_side_have_no_labels_and_are_all_for_training(tmp_path)
         Image.fromarray(image.transpose(1, 2, 0)).save(tmp_path / f"{number}.png")
     (tmp_path / "._0.png").write_bytes(b"what a Mac adds")
     (tmp_path / "notes").mkdir()
-    found = load_images(str(tmp_path))
-    assert torch.equal(found.images, torch.from_numpy(images)) and found.labels.tolist() == [-1] * 7
-    assert not found.labelled and "no labels" in repr(found)
+    dataset = load_images(str(tmp_path))
+    assert torch.equal(dataset.images, torch.from_numpy(images)) and dataset.labels.tolist() == [-1] * 7
+    assert not dataset.labelled and "no labels" in repr(dataset)
     with pytest.raises(ValueError, match="has no labels and no test part"):
         load_images(str(tmp_path), "test")
     Image.new("RGB", (6, 6)).save(tmp_path / "notes" / "x.png")
@@ -348,8 +348,8 @@ def test_one_coloured_picture_makes_both_parts_coloured(tmp_path):
     write_pictures(tmp_path / "train", random_images(2, 3, 6), ["a", "b"])
     grey = random_images(2, 1, 6)
     write_pictures(tmp_path / "test", grey, ["a", "b"])
-    found = load_images(str(tmp_path), "test")
-    assert torch.equal(found.images, torch.from_numpy(grey).expand(-1, 3, -1, -1))
+    dataset = load_images(str(tmp_path), "test")
+    assert torch.equal(dataset.images, torch.from_numpy(grey).expand(-1, 3, -1, -1))
 
 
 def test_pictures_of_several_sizes_need_a_size(tmp_path):
@@ -357,9 +357,9 @@ def test_pictures_of_several_sizes_need_a_size(tmp_path):
     Image.new("RGB", (20, 12), (10, 200, 30)).save(tmp_path / "a" / "wide.png")
     with pytest.raises(ValueError, match=r"several sizes, 6×6 and 20×12 \(.*wide.png\): give data.size=64"):
         load_images(str(tmp_path))
-    found = torch.cat([load_images(str(tmp_path), split, size=8).images for split in ("train", "test")])
-    assert found.shape == (7, 3, 8, 8)
-    plain = (found == torch.tensor([10, 200, 30], dtype=torch.uint8).view(3, 1, 1)).flatten(1).all(dim=1)
+    pictures = torch.cat([load_images(str(tmp_path), split, size=8).images for split in ("train", "test")])
+    assert pictures.shape == (7, 3, 8, 8)
+    plain = (pictures == torch.tensor([10, 200, 30], dtype=torch.uint8).view(3, 1, 1)).flatten(1).all(dim=1)
     assert plain.sum() == 1
 
 
@@ -390,9 +390,9 @@ def test_a_saved_dataset_is_read_as_written(tmp_path):
     names = ["no", "yes"]
     parts = {"train": dataset_of(images[:4], [0, 1, 1, 0], names), "test": dataset_of(images[4:], [1, 0], names)}
     datasets.DatasetDict(parts).save_to_disk(tmp_path / "both")
-    found = load_images(str(tmp_path / "both"), "test")
-    assert torch.equal(found.images, torch.from_numpy(images[4:])) and found.labels.tolist() == [1, 0]
-    assert found.classes == ("no", "yes")
+    dataset = load_images(str(tmp_path / "both"), "test")
+    assert torch.equal(dataset.images, torch.from_numpy(images[4:])) and dataset.labels.tolist() == [1, 0]
+    assert dataset.classes == ("no", "yes")
     dataset_of(random_images(20, 3, 6), [0, 1] * 10, ["no", "yes"]).save_to_disk(tmp_path / "one")
     assert len(load_images(str(tmp_path / "one"))) == 16 and len(load_images(str(tmp_path / "one"), "test")) == 4
 
@@ -411,8 +411,8 @@ def test_a_dataset_by_its_id_is_asked_of_the_library(monkeypatch):
         }
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    found = load_images("hf:owner/name:plain", "test")
-    assert asked == [("owner/name", "plain")] and torch.equal(found.images, torch.from_numpy(images[3:]))
+    dataset = load_images("hf:owner/name:plain", "test")
+    assert asked == [("owner/name", "plain")] and torch.equal(dataset.images, torch.from_numpy(images[3:]))
 
 
 def test_a_dataset_that_cannot_be_loaded_or_has_no_images_says_so(monkeypatch):

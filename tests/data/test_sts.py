@@ -34,8 +34,8 @@ def rewrite(path: Path, change) -> None:
 
 def test_the_seven_sets_have_their_numbers_of_pairs(folder: Path) -> None:
     """STS12's ALL is not counted again, STS13's SMT has no input, pairs without gold are dropped."""
-    found = {task: sum(map(len, parts)) for task, parts in load_sts(folder).items()}
-    assert found == {
+    counts = {task: sum(map(len, parts)) for task, parts in load_sts(folder).items()}
+    assert counts == {
         "STS12": 3108,
         "STS13": 1500,
         "STS14": 3750,

@@ -16,15 +16,15 @@ def test_a_corpus_reads_the_same_from_every_form(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(text)
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(text.encode()))
     (tmp_path / "a.txt.xz").write_bytes(lzma.compress(text.encode()))
-    found = [read_corpus(str(tmp_path / name)) for name in ("a.txt", "a.txt.gz", "a.txt.xz")]
-    assert all(each.columns == (["one two", "three", "four five six"],) and each.empty == 1 for each in found)
+    corpora = [read_corpus(str(tmp_path / name)) for name in ("a.txt", "a.txt.gz", "a.txt.xz")]
+    assert all(each.columns == (["one two", "three", "four five six"],) and each.empty == 1 for each in corpora)
     assert len(read_corpus(str(tmp_path / "a.txt"), rows=2)) == 2
 
 
 def test_pairs_and_triples_read_from_tables(tmp_path: Path) -> None:
     (tmp_path / "nli.csv").write_text('sent0,sent1,hard_neg\n"a, b",c,d\ne,f,g\n')
-    found = read_corpus(str(tmp_path / "nli.csv"), "triples")
-    assert found.columns == (["a, b", "e"], ["c", "f"], ["d", "g"])
+    corpus = read_corpus(str(tmp_path / "nli.csv"), "triples")
+    assert corpus.columns == (["a, b", "e"], ["c", "f"], ["d", "g"])
     chosen = read_corpus(str(tmp_path / "nli.csv"), "pairs", columns=["sent0", "hard_neg"])
     assert chosen.columns == (["a, b", "e"], ["d", "g"])
     (tmp_path / "p.jsonl").write_text('{"q": "a", "a": "b"}\n{"q": "c", "a": "d"}\n')

@@ -14,8 +14,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_seven_sets_have_their_numbers_of_rows(folder: Path) -> None:
-    found = {task: [len(split) for split in each.splits()] for task, each in load_transfer(folder).items()}
-    assert found == {
+    counts = {task: [len(split) for split in each.splits()] for task, each in load_transfer(folder).items()}
+    assert counts == {
         "MR": [10662],
         "CR": [3775],
         "SUBJ": [10000],
@@ -39,10 +39,10 @@ def test_rows_are_ordered_by_words_then_label_then_place(folder: Path) -> None:
 
 
 def test_pairs_keep_their_halves_and_labels_together(folder: Path) -> None:
-    found = load_transfer(folder, ["MRPC"])["MRPC"].test
-    assert found is not None and found.second is not None
+    split = load_transfer(folder, ["MRPC"])["MRPC"].test
+    assert split is not None and split.second is not None
     listed = [line.split("\t") for line in (folder / "MRPC" / "msr_paraphrase_test.txt").read_text().splitlines()[1:]]
-    rows = list(zip(found.texts, found.second, found.labels.tolist(), strict=True))
+    rows = list(zip(split.texts, split.second, split.labels.tolist(), strict=True))
     assert sorted(rows) == sorted((row[3], row[4], int(row[0])) for row in listed)
     lengths = [(len(a.split()), len(b.split()), label) for a, b, label in rows]
     assert lengths == sorted(lengths)

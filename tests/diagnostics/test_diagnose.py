@@ -31,20 +31,20 @@ def two_views(count=400, dim=32):
 def test_streamed_numbers_are_those_of_the_measures(shape, monkeypatch):
     monkeypatch.setattr(rows, "BLOCK_VALUES", 32 * 7)  # blocks of seven rows
     z1, z2 = two_views(*shape)
-    found = diagnose(z1, z2)
-    first, second = found.views
-    assert found.uniformity == pytest.approx((diagnostics.uniformity(z1) + diagnostics.uniformity(z2)) / 2)
+    diagnosis = diagnose(z1, z2)
+    first, second = diagnosis.views
+    assert diagnosis.uniformity == pytest.approx((diagnostics.uniformity(z1) + diagnostics.uniformity(z2)) / 2)
     assert first.effective_rank == pytest.approx(diagnostics.effective_rank(z1), 1e-5)
     assert first.effective_rank_centred == pytest.approx(diagnostics.effective_rank(z1, centre=True), 1e-4)
     assert second.participation_ratio == pytest.approx(diagnostics.participation_ratio(z2))
     assert first.total_variance == pytest.approx(diagnostics.total_variance(z1), 1e-5)
     cosines = diagnostics.cosines(z1, z2)
-    assert found.pairs.alignment == found.alignment == pytest.approx(diagnostics.alignment(z1, z2), 1e-5)
-    assert found.pairs.positive_cosine == pytest.approx(float(cosines.positive.mean()))
-    assert found.pairs.positive_std == pytest.approx(float(cosines.positive.std(unbiased=False)), 1e-3)
-    assert found.pairs.negative_cosine == pytest.approx(cosines.negative_mean, abs=1e-6)
-    assert found.pairs.negative_std == pytest.approx(cosines.negative_std, 1e-4)
-    assert found.pairs.positive_histogram.sum() == len(z1)
+    assert diagnosis.pairs.alignment == diagnosis.alignment == pytest.approx(diagnostics.alignment(z1, z2), 1e-5)
+    assert diagnosis.pairs.positive_cosine == pytest.approx(float(cosines.positive.mean()))
+    assert diagnosis.pairs.positive_std == pytest.approx(float(cosines.positive.std(unbiased=False)), 1e-3)
+    assert diagnosis.pairs.negative_cosine == pytest.approx(cosines.negative_mean, abs=1e-6)
+    assert diagnosis.pairs.negative_std == pytest.approx(cosines.negative_std, 1e-4)
+    assert diagnosis.pairs.positive_histogram.sum() == len(z1)
 
 
 def test_a_view_against_numpy_and_scipy(monkeypatch):
@@ -78,9 +78,9 @@ def test_a_simplex_and_a_cross_polytope_have_the_least_energy():
 
 
 def test_uniform_rows_are_healthy_and_near_the_uniform_measure():
-    found = diagnose(uniform_points(1500, 24))
-    view = found.views[0]
-    assert found.healthy and found.verdict == "healthy"
+    diagnosis = diagnose(uniform_points(1500, 24))
+    view = diagnosis.views[0]
+    assert diagnosis.healthy and diagnosis.verdict == "healthy"
     assert view.wasserstein < 0.003
     assert view.uniformity == pytest.approx(view.uniformity_of_uniform, abs=0.01)
     assert view.rank == 24 and view.effective_rank > 23.8 and view.participation_ratio > 23
@@ -125,12 +125,12 @@ SICK = {
 
 @pytest.mark.parametrize("name", SICK)
 def test_every_illness_is_found(name):
-    found = diagnose(*SICK[name])
-    assert name in [finding.name for finding in found.findings]
-    assert not found.healthy and name in found.verdict
-    finding = next(each for each in found.findings if each.name == name)
+    diagnosis = diagnose(*SICK[name])
+    assert name in [finding.name for finding in diagnosis.findings]
+    assert not diagnosis.healthy and name in diagnosis.verdict
+    finding = next(each for each in diagnosis.findings if each.name == name)
     assert any(letter.isdigit() for letter in finding.evidence)  # evidence is a number
-    assert finding.remedy and str(finding) in str(found)
+    assert finding.remedy and str(finding) in str(diagnosis)
 
 
 @pytest.mark.parametrize("name", ["rank-1 over-fusion", "dimensional collapse", "repeated rows", "dead dimensions",
@@ -158,25 +158,25 @@ def test_a_finding_of_both_views_is_said_once_with_both_numbers():
 def test_grave_findings_come_first():
     z = noise(400, 4) @ noise(4, 64, seed=1)
     z[:, :3] = 0.5
-    found = diagnose(z)
-    assert [finding.grave for finding in found.findings] == [True, False]
+    diagnosis = diagnose(z)
+    assert [finding.grave for finding in diagnosis.findings] == [True, False]
 
 
 def test_healthy_pairs_are_healthy():
     z1, z2 = two_views()
-    found = diagnose(z1 - z1.mean(dim=0), z2 - z2.mean(dim=0))
-    assert found.healthy
-    assert found.pairs.found_first > 0.95 and found.pairs.closer_than_random > 0.99
-    assert 0 < found.pairs.hardest_gap < found.pairs.distance_gap
+    diagnosis = diagnose(z1 - z1.mean(dim=0), z2 - z2.mean(dim=0))
+    assert diagnosis.healthy
+    assert diagnosis.pairs.found_first > 0.95 and diagnosis.pairs.closer_than_random > 0.99
+    assert 0 < diagnosis.pairs.hardest_gap < diagnosis.pairs.distance_gap
 
 
 def test_labels_show_whether_classes_are_apart():
     centres = 3 * noise(4, 32, seed=5)
     names = np.array(["ant", "bee", "cat", "dog"])[np.arange(400) % 4]
     z = centres[torch.arange(400) % 4] + noise()
-    found = diagnose(z, labels=names)
-    assert found.classes.gap > 0.3 and found.classes.agreement > 0.99
-    assert "classes mixed" not in found.verdict
+    diagnosis = diagnose(z, labels=names)
+    assert diagnosis.classes.gap > 0.3 and diagnosis.classes.agreement > 0.99
+    assert "classes mixed" not in diagnosis.verdict
     mixed = diagnose(noise(), labels=torch.arange(400) % 4)
     assert mixed.verdict == "classes mixed" and abs(mixed.classes.gap) < 0.01
     rare = (torch.arange(400) < 40).long()  # by chance four of five neighbours agree
@@ -252,9 +252,9 @@ def test_other_numbers_are_taken(dtype):
 
 
 def test_to_dict_is_json_without_nan():
-    found = diagnose(*two_views(), labels=torch.arange(400) % 3)
-    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    assert plain["pairs"]["alignment"] == pytest.approx(found.pairs.alignment)
+    diagnosis = diagnose(*two_views(), labels=torch.arange(400) % 3)
+    plain = json.loads(json.dumps(diagnosis.to_dict(), allow_nan=False))
+    assert plain["pairs"]["alignment"] == pytest.approx(diagnosis.pairs.alignment)
     assert plain["views"][1]["name"] == "z2" and len(plain["views"][0]["variance"]) == 32
     assert plain["sampling"]["sample"] == 400 and plain["classes"]["classes"] == 3
     assert "length one" in plain["note"]
@@ -383,9 +383,9 @@ def cosines_of(h):
 
 def test_the_spread_of_lengths_is_of_both_views():
     z1, z2 = two_views()
-    found = diagnose(z1, z2)
+    diagnosis = diagnose(z1, z2)
     spreads = [np.linalg.norm(z.numpy(), axis=1).std() for z in (z1, z2)]
-    said = next(said for word, _, said in found.table() if word == "mean length")
+    said = next(said for word, _, said in diagnosis.table() if word == "mean length")
     numbers = [float(word) for word in said.split("spread ")[1].split(" and ")]
     assert numbers == pytest.approx(spreads, rel=5e-3)
 
@@ -394,11 +394,11 @@ def test_effective_rank_and_uniformity_as_their_papers_write_them():
     """Roy & Vetterli 2007 on numpy's singular values; Wang & Isola 2020 on scipy's list of distances."""
     z = (noise(300, 12) @ noise(12, 12, seed=4) + 0.2).numpy().astype(np.float64)
     h = z / np.sqrt((z**2).sum(axis=1, keepdims=True))
-    found = diagnose(z).views[0]
+    view = diagnose(z).views[0]
     shares = np.linalg.svd(h, compute_uv=False)
-    assert found.effective_rank == pytest.approx(np.exp(scipy.stats.entropy(shares)), rel=1e-6)
+    assert view.effective_rank == pytest.approx(np.exp(scipy.stats.entropy(shares)), rel=1e-6)
     squared = scipy.spatial.distance.pdist(h, "sqeuclidean")
-    assert found.uniformity == pytest.approx(np.log(np.exp(-2 * squared).mean()), rel=1e-9)
+    assert view.uniformity == pytest.approx(np.log(np.exp(-2 * squared).mean()), rel=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -408,8 +408,8 @@ def test_what_rounding_leaves_of_a_constant_is_no_dimension(count, dim, dtype):
     assert diagnostics.participation_ratio(z) == 1
     assert diagnostics.effective_rank(z, centre=True) == 1
     assert diagnostics.effective_rank(z) == pytest.approx(1, abs=1e-5)
-    found = diagnose(z)
-    assert found.views[0].participation_ratio == 1 and found.views[0].effective_rank_centred == 1
+    diagnosis = diagnose(z)
+    assert diagnosis.views[0].participation_ratio == 1 and diagnosis.views[0].effective_rank_centred == 1
 
 
 def test_hubs_copies_and_near_copies_are_named_by_row_and_text():
@@ -420,8 +420,8 @@ def test_hubs_copies_and_near_copies_are_named_by_row_and_text():
     z[[20, 30, 40]] = z[10].clone()
     z[60] = z[50] * (1 + 1e-6 * torch.arange(z.shape[1]))
     texts = [f"text {row}" for row in range(199)]
-    found = diagnose(z, texts=[*texts, "last"])
-    (view,) = found.views
+    diagnosis = diagnose(z, texts=[*texts, "last"])
+    (view,) = diagnosis.views
     named = {kind: [each for each in view.notable if each.kind == kind] for kind in ("hub", "copies", "near copies")}
     h = torch.nn.functional.normalize(z.double())
     counts = [0] * len(h)
@@ -449,7 +449,7 @@ def test_rows_of_a_sample_keep_their_numbers():
 def test_one_collapsed_view_of_two_is_a_collapse():
     good, bad = noise(), torch.ones_like(noise())
     for views in ((good, bad), (bad, good)):
-        found = diagnose(*views)
-        assert found.collapsed and found.answer.startswith("Yes: ")
+        diagnosis = diagnose(*views)
+        assert diagnosis.collapsed and diagnosis.answer.startswith("Yes: ")
     assert not diagnose(good).collapsed and str(diagnose(good)).splitlines()[1].startswith("Has it collapsed? No: ")
     assert not diagnose(cone()).collapsed  # worth knowing, but the rows still differ

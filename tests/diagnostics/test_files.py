@@ -20,9 +20,9 @@ Z1, Z2 = (draw.normal(size=(9, 4)).astype(np.float32) for _ in range(2))
 LABELS = np.arange(9) % 3
 
 
-def same(found, z1, z2=None, labels=None):
-    np.testing.assert_array_equal(np.asarray(found.z1), z1)
-    for one, other in ((found.z2, z2), (found.labels, labels)):
+def same(embeddings, z1, z2=None, labels=None):
+    np.testing.assert_array_equal(np.asarray(embeddings.z1), z1)
+    for one, other in ((embeddings.z2, z2), (embeddings.labels, labels)):
         assert (one is None) == (other is None)
         if other is not None:
             np.testing.assert_array_equal(np.asarray(one), other)
@@ -30,9 +30,9 @@ def same(found, z1, z2=None, labels=None):
 
 def test_npy_is_mapped(tmp_path):
     np.save(tmp_path / "z.npy", Z1)
-    found = load_embeddings(tmp_path / "z.npy")
-    same(found, Z1)
-    assert isinstance(found.z1, np.memmap)
+    embeddings = load_embeddings(tmp_path / "z.npy")
+    same(embeddings, Z1)
+    assert isinstance(embeddings.z1, np.memmap)
     np.save(tmp_path / "both.npy", np.stack([Z1, Z2]))
     same(load_embeddings(tmp_path / "both.npy"), Z1, Z2)
 
@@ -75,13 +75,13 @@ def test_parquet_with_columns_of_numbers(tmp_path):
 def test_whole_numbers_beside_fractions_are_left_out_and_named(tmp_path):
     columns = {f"x{place}": Z1[:, place] for place in range(4)}
     pq.write_table(pa.table({"id": np.arange(9), **columns, "year": np.arange(9)}), tmp_path / "z.parquet")
-    found = load_embeddings(tmp_path / "z.parquet")
-    same(found, Z1)
-    assert found.note == "Columns of whole numbers were left out: id, year."
+    embeddings = load_embeddings(tmp_path / "z.parquet")
+    same(embeddings, Z1)
+    assert embeddings.note == "Columns of whole numbers were left out: id, year."
     pq.write_table(pa.table({"a": np.arange(9), "b": np.arange(9)}), tmp_path / "whole.parquet")
-    found = load_embeddings(tmp_path / "whole.parquet")
-    same(found, np.stack([np.arange(9)] * 2, axis=1))
-    assert found.note == ""
+    embeddings = load_embeddings(tmp_path / "whole.parquet")
+    same(embeddings, np.stack([np.arange(9)] * 2, axis=1))
+    assert embeddings.note == ""
 
 
 def test_whole_numbers_in_a_text_are_numbers(tmp_path):
@@ -90,8 +90,8 @@ def test_whole_numbers_in_a_text_are_numbers(tmp_path):
     path.write_text("0\n1\n-1\n1\n0\n-1\n", encoding="utf-8")
     labels = load_labels(path)
     assert labels.dtype == np.int64 and labels.tolist() == [0, 1, -1, 1, 0, -1]
-    found = diagnose(np.random.default_rng(0).normal(size=(6, 3)), labels=labels)
-    assert found.classes.classes == 2
+    diagnosis = diagnose(np.random.default_rng(0).normal(size=(6, 3)), labels=labels)
+    assert diagnosis.classes.classes == 2
     path.write_text("0\n1\nnone\n", encoding="utf-8")
     assert load_labels(path).tolist() == ["0", "1", "none"]
 

@@ -38,8 +38,8 @@ def test_alignment_is_the_mean_distance_of_pairs(alpha):
 def test_uniformity_is_over_distinct_pairs(t):
     h = units(rows())
     pairs = [math.exp(-t * math.dist(h[i], h[j]) ** 2) for i in range(len(h)) for j in range(i)]
-    found = diagnostics.uniformity(torch.from_numpy(rows()), t)
-    assert found == pytest.approx(math.log(np.mean(pairs)), 1e-10)
+    uniformity = diagnostics.uniformity(torch.from_numpy(rows()), t)
+    assert uniformity == pytest.approx(math.log(np.mean(pairs)), 1e-10)
 
 
 @pytest.mark.parametrize("count", [2, 4, 5, 8, 9])
@@ -57,10 +57,10 @@ def test_cosines_of_negatives_need_no_pairs(count):
     z1, z2 = rows(count), rows(count, seed=1)
     h1, h2 = units(z1), units(z2)
     negative = [np.dot(h1[i], h2[j]) for i in range(count) for j in range(count) if i != j]
-    found = diagnostics.cosines(torch.from_numpy(z1), torch.from_numpy(z2))
-    assert found.positive.tolist() == pytest.approx([np.dot(a, b) for a, b in zip(h1, h2, strict=True)])
-    assert found.negative_mean == pytest.approx(np.mean(negative))
-    assert found.negative_std == pytest.approx(np.std(negative))
+    cosines = diagnostics.cosines(torch.from_numpy(z1), torch.from_numpy(z2))
+    assert cosines.positive.tolist() == pytest.approx([np.dot(a, b) for a, b in zip(h1, h2, strict=True)])
+    assert cosines.negative_mean == pytest.approx(np.mean(negative))
+    assert cosines.negative_std == pytest.approx(np.std(negative))
 
 
 @pytest.mark.parametrize("centre", [False, True])
@@ -68,8 +68,8 @@ def test_cosines_of_negatives_need_no_pairs(count):
 def test_singular_values_are_those_of_a_decomposition(count, centre):
     h = np.array(units(rows(count)))
     expected = scipy.linalg.svdvals(h - h.mean(axis=0) if centre else h)
-    found = diagnostics.singular_values(torch.from_numpy(rows(count)), centre)
-    np.testing.assert_allclose(found, expected, atol=1e-7)
+    values = diagnostics.singular_values(torch.from_numpy(rows(count)), centre)
+    np.testing.assert_allclose(values, expected, atol=1e-7)
 
 
 @pytest.mark.parametrize("count", [4, 23])

@@ -27,17 +27,17 @@ def test_neighbours_and_hubness_are_those_of_a_loop():
     for i in range(len(plain)):
         others = sorted((j for j in range(len(plain)) if j != i), key=lambda j: -plain[i] @ plain[j])
         counts[others[:k]] += 1
-    found = pairs.neighbours(h, k)
-    assert found.occurrences.tolist() == counts.tolist()
-    assert found.skewness == pytest.approx(scipy.stats.skew(counts))
+    neighbours = pairs.neighbours(h, k)
+    assert neighbours.occurrences.tolist() == counts.tolist()
+    assert neighbours.skewness == pytest.approx(scipy.stats.skew(counts))
     nearest = [max(plain[i] @ plain[j] for j in range(len(plain)) if j != i) for i in range(len(plain))]
-    assert found.nearest.tolist() == pytest.approx(nearest)
+    assert neighbours.nearest.tolist() == pytest.approx(nearest)
 
 
 def test_more_neighbours_than_rows_are_all_the_others():
-    found = pairs.neighbours(points(4), 10)
-    assert found.indices.shape == (4, 3)
-    assert found.occurrences.tolist() == [3, 3, 3, 3] and found.skewness == 0
+    neighbours = pairs.neighbours(points(4), 10)
+    assert neighbours.indices.shape == (4, 3)
+    assert neighbours.occurrences.tolist() == [3, 3, 3, 3] and neighbours.skewness == 0
 
 
 def test_gap_is_that_of_a_loop():
@@ -53,12 +53,12 @@ def test_gap_is_that_of_a_loop():
         hardest.append(min(rest) - own)
         first.append(own < min(rest))
         closer.append(np.mean([own < each for each in rest]))
-    found = pairs.gap(h, other)
-    assert found.distance == pytest.approx(np.mean(distance))
-    assert found.hardest == pytest.approx(np.mean(hardest))
-    assert found.first == pytest.approx(np.mean(first)) and 0.1 < found.first < 0.9
-    assert found.closer == pytest.approx(np.mean(closer))
-    assert found.negative_histogram.sum() == size * (size - 1)
+    gap = pairs.gap(h, other)
+    assert gap.distance == pytest.approx(np.mean(distance))
+    assert gap.hardest == pytest.approx(np.mean(hardest))
+    assert gap.first == pytest.approx(np.mean(first)) and 0.1 < gap.first < 0.9
+    assert gap.closer == pytest.approx(np.mean(closer))
+    assert gap.negative_histogram.sum() == size * (size - 1)
 
 
 def test_equal_rows_are_guessing():
@@ -79,11 +79,11 @@ def test_classes_are_those_of_a_loop():
     seen = [(i, int(j)) for i in known for j in near.indices[i] if names[int(j)] >= 0]
     agree = [names[i] == names[j] for i, j in seen]
     drawn = [np.mean([names[i] == names[j] for j in known if j != i]) for i, _ in seen]
-    found = pairs.classes(h, labels, near)
-    assert (found.classes, found.labelled) == (3, len(known))
-    assert found.within == pytest.approx(np.mean(within)) and found.between == pytest.approx(np.mean(between))
-    assert found.gap == pytest.approx(np.mean(between) - np.mean(within))
-    assert found.agreement == pytest.approx(np.mean(agree)) and found.chance == pytest.approx(np.mean(drawn))
+    classes = pairs.classes(h, labels, near)
+    assert (classes.classes, classes.labelled) == (3, len(known))
+    assert classes.within == pytest.approx(np.mean(within)) and classes.between == pytest.approx(np.mean(between))
+    assert classes.gap == pytest.approx(np.mean(between) - np.mean(within))
+    assert classes.agreement == pytest.approx(np.mean(agree)) and classes.chance == pytest.approx(np.mean(drawn))
 
 
 @pytest.mark.parametrize("size", [2, 4])
@@ -91,15 +91,15 @@ def test_small_classes_that_stand_apart_are_not_mixed(size):
     centres = uniform_points(60, 16, 0).repeat_interleave(size, 0)
     h = unit(centres + 1e-3 * uniform_points(len(centres), 16, 1))
     labels = torch.arange(60).repeat_interleave(size)
-    found = pairs.classes(h, labels, pairs.neighbours(h, 10))
-    assert found.agreement == 1 and found.beyond_chance == 1
+    classes = pairs.classes(h, labels, pairs.neighbours(h, 10))
+    assert classes.agreement == 1 and classes.beyond_chance == 1
     shuffled = labels[torch.randperm(len(h), generator=torch.Generator().manual_seed(0))]
     assert pairs.classes(h, shuffled, pairs.neighbours(h, 10)).beyond_chance < 0.1
 
 
 def test_classes_of_one_row_each_say_nothing():
-    found = pairs.classes(points(), torch.arange(31), pairs.neighbours(points(), 3))
-    assert math.isnan(found.agreement) and math.isnan(found.within) and not found.beyond_chance < 0.1
+    classes = pairs.classes(points(), torch.arange(31), pairs.neighbours(points(), 3))
+    assert math.isnan(classes.agreement) and math.isnan(classes.within) and not classes.beyond_chance < 0.1
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -107,11 +107,11 @@ def test_copies_are_no_hubs(dtype):
     h = points(200, 16).to(dtype)
     plain = pairs.neighbours(h, 5).skewness
     h[:60] = h[0]
-    found = pairs.neighbours(h, 5)
-    assert found.occurrences.sum().item() == pytest.approx(5 * 200)
-    assert found.occurrences[:60].tolist() == pytest.approx([float(found.occurrences[0])] * 60)
-    assert (found.occurrences[:60] >= 5 - 1e-9).all()
-    assert found.skewness < plain + 1
+    neighbours = pairs.neighbours(h, 5)
+    assert neighbours.occurrences.sum().item() == pytest.approx(5 * 200)
+    assert neighbours.occurrences[:60].tolist() == pytest.approx([float(neighbours.occurrences[0])] * 60)
+    assert (neighbours.occurrences[:60] >= 5 - 1e-9).all()
+    assert neighbours.skewness < plain + 1
 
 
 def test_a_zero_row_is_at_distance_one_of_the_others():
@@ -124,9 +124,9 @@ def test_a_zero_row_is_at_distance_one_of_the_others():
     assert uniformity(h) == pytest.approx(math.log(np.mean([math.exp(-2 * each**2) for each in distances])))
     far = [[math.dist(plain[i], views[j]) for j in range(size) if j != i] for i in range(size)]
     own = [math.dist(plain[i], views[i]) for i in range(size)]
-    found = pairs.gap(h, other)
-    assert found.distance == pytest.approx(np.mean(far) - np.mean(own))
-    assert found.hardest == pytest.approx(np.mean([min(row) for row in far]) - np.mean(own))
+    gap = pairs.gap(h, other)
+    assert gap.distance == pytest.approx(np.mean(far) - np.mean(own))
+    assert gap.hardest == pytest.approx(np.mean([min(row) for row in far]) - np.mean(own))
 
 
 def test_energy_is_the_mean_inverse_distance():

@@ -37,15 +37,15 @@ def test_the_same_state_of_torchs_generator_gives_the_same_views(name, channels)
 def test_other_generators_are_neither_read_nor_moved(name):
     x = images(3)
     augment = create_augmentation(name, 16)
-    found = []
+    augmented = []
     for seed in (1, 2):
         random.seed(seed)
         np.random.seed(seed)
         before = random.getstate(), np.random.get_state()[1].tolist()
         torch.manual_seed(0)
-        found.append(augment(x))
+        augmented.append(augment(x))
         assert (random.getstate(), np.random.get_state()[1].tolist()) == before
-    assert torch.equal(*found)
+    assert torch.equal(*augmented)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -100,10 +100,10 @@ def test_a_process_without_rows_takes_part() -> None:
     for name in ("infonce", "ntxent", "align_uniform", "supcon"):
         objective = hs.create_objective(name)
         (expected,) = torch.autograd.grad(objective(z1, z2), [z1])
-        found = workers(3).run(_with_an_empty_share, name, z1.detach(), z2)
-        for value, _ in found:
+        by_rank = workers(3).run(_with_an_empty_share, name, z1.detach(), z2)
+        for value, _ in by_rank:
             assert value == pytest.approx(objective(z1, z2).item(), rel=1e-12)
-        torch.testing.assert_close(torch.cat([grad for _, grad in found]) / 3, expected)
+        torch.testing.assert_close(torch.cat([grad for _, grad in by_rank]) / 3, expected)
 
 
 def _with_an_empty_share(name: str, z1: Tensor, z2: Tensor) -> tuple[float, Tensor]:
@@ -209,10 +209,10 @@ def test_parts_are_global_and_differentiable_across_processes() -> None:
     a = z1.clone().requires_grad_()
     expected = hs.create_objective("align_uniform").terms(a, z2)
     grads = {name: torch.autograd.grad(v, [a], retain_graph=True)[0] for name, v in expected.items()}
-    found = workers(2).run(_parts, z1, z2)
+    by_rank = workers(2).run(_parts, z1, z2)
     for name, value in expected.items():
-        assert found[0][0][name] == found[1][0][name] == pytest.approx(value.item())
-        torch.testing.assert_close(torch.cat([f[1][name] for f in found]) / 2, grads[name])
+        assert by_rank[0][0][name] == by_rank[1][0][name] == pytest.approx(value.item())
+        torch.testing.assert_close(torch.cat([f[1][name] for f in by_rank]) / 2, grads[name])
 
 
 def _parts(z1: Tensor, z2: Tensor) -> tuple[dict[str, float], dict[str, Tensor]]:

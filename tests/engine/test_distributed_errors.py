@@ -298,5 +298,5 @@ def _meet(place: Path, rank: int, allowed: timedelta) -> None:
 
 
 def _allowed() -> timedelta:
-    found: timedelta = dist.group.WORLD._get_backend(torch.device("cpu")).options._timeout
-    return found
+    timeout: timedelta = dist.group.WORLD._get_backend(torch.device("cpu")).options._timeout
+    return timeout

@@ -24,8 +24,8 @@ def test_checkpoints_recompute_a_streamed_objective(name: str) -> None:
     with hs.streaming(4):
         expected = torch.autograd.grad(objective(z1, z2), [z1, z2])
         loss = torch.utils.checkpoint.checkpoint(lambda a, b: objective(2 * a, 3 * b), z1, z2, use_reentrant=False)
-        found = torch.autograd.grad(loss, [z1, z2])  # which runs forward again
-    for one, other in zip(found, expected, strict=True):
+        grads = torch.autograd.grad(loss, [z1, z2])  # which runs forward again
+    for one, other in zip(grads, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-13)
 
 

@@ -67,10 +67,10 @@ def test_cached_gradient_is_the_plain_one_with_the_same_dropout(chunk: int, name
     objective = hs.create_objective(name, **params)
     expected = gradients(encoder, InChunks(encoder, chunk), objective, size=10)
     state = torch.get_rng_state()
-    found = gradients(encoder, hs.GradientCache(encoder, chunk), objective, size=10)
+    cached = gradients(encoder, hs.GradientCache(encoder, chunk), objective, size=10)
     assert torch.equal(torch.get_rng_state(), state)
-    assert found[0] == expected[0]
-    for a, b in zip(found[1], expected[1], strict=True):
+    assert cached[0] == expected[0]
+    for a, b in zip(cached[1], expected[1], strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 

@@ -94,10 +94,10 @@ def test_sums_of_a_curve_equal_numpy_and_have_gradients_to_second_order(block, c
     x, mask = block
     scale, shift = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.3, 9.0))  # above 0 for the log
     with torch.no_grad():
-        found = masked_sum_of(curve, x, mask, scale, shift)
+        sums = masked_sum_of(curve, x, mask, scale, shift)
     a = 0.3 * x.numpy() + 9.0
     expected = np.where(mask.numpy(), np.logaddexp(0, a) if curve is SOFTPLUS else np.log(a), 0).sum(axis=1)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(sums.numpy(), expected, rtol=1e-12)
     x.requires_grad_()
     assert torch.autograd.gradcheck(
         lambda *inputs: masked_sum_of(curve, inputs[0], mask, *inputs[1:]), (x, scale, shift)
@@ -167,9 +167,9 @@ def test_numbers_that_depend_on_each_other_are_differentiated_once_each() -> Non
     x, mask = torch.rand(3, 4, dtype=torch.float64), torch.ones(3, 4, dtype=torch.bool)
     scale = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradgradcheck(lambda s: masked_sum_of(SOFTPLUS, x, mask, s, -0.5 * s), scale)
-    found = torch.autograd.grad(masked_sum_of(SOFTPLUS, x, mask, scale, -0.5 * scale).sum(), scale, create_graph=True)
+    grads = torch.autograd.grad(masked_sum_of(SOFTPLUS, x, mask, scale, -0.5 * scale).sum(), scale, create_graph=True)
     expected = torch.autograd.grad(torch.nn.functional.softplus(scale * (x - 0.5)).sum(), scale)
-    torch.testing.assert_close(found[0], expected[0])
+    torch.testing.assert_close(grads[0], expected[0])
 
 
 @pytest.mark.parametrize("reduction", [masked_logsumexp, masked_sum, masked_mean, masked_max])

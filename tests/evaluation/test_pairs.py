@@ -26,7 +26,7 @@ def pairs(gold: list[float]) -> ScoredPairs:
 
 def test_close_pairs_give_alignment_and_infonce_and_all_sentences_uniformity() -> None:
     rows = embeddings()
-    found = pair_geometry(lambda texts: np.stack([rows[text] for text in texts]), pairs(GOLD), batch=3)
+    geometry = pair_geometry(lambda texts: np.stack([rows[text] for text in texts]), pairs(GOLD), batch=3)
     unit = {text: row / np.linalg.norm(row) for text, row in rows.items()}
     close = [n for n, gold in enumerate(GOLD) if gold > 4]
     assert len(close) == 6
@@ -39,17 +39,17 @@ def test_close_pairs_give_alignment_and_infonce_and_all_sentences_uniformity() -
     energies = [
         math.exp(-2 * float(np.sum((unit[s] - unit[t]) ** 2))) for n, s in enumerate(distinct) for t in distinct[:n]
     ]
-    assert found["alignment"] == pytest.approx(
+    assert geometry["alignment"] == pytest.approx(
         np.mean([np.sum((unit[FIRST[i]] - unit[SECOND[i]]) ** 2) for i in close]), abs=1e-5
     )
-    assert found["infonce"] == pytest.approx(np.mean(losses), abs=1e-4)
-    assert found["uniformity"] == pytest.approx(math.log(np.mean(energies)), abs=1e-5)
+    assert geometry["infonce"] == pytest.approx(np.mean(losses), abs=1e-4)
+    assert geometry["uniformity"] == pytest.approx(math.log(np.mean(energies)), abs=1e-5)
 
 
 def test_without_close_pairs_only_uniformity_is_known() -> None:
     rows = embeddings()
-    found = pair_geometry(lambda texts: np.stack([rows[text] for text in texts]), pairs([1.0] * 9), batch=3)
-    assert math.isnan(found["alignment"]) and math.isnan(found["infonce"]) and found["uniformity"] < 0
+    geometry = pair_geometry(lambda texts: np.stack([rows[text] for text in texts]), pairs([1.0] * 9), batch=3)
+    assert math.isnan(geometry["alignment"]) and math.isnan(geometry["infonce"]) and geometry["uniformity"] < 0
 
 
 def test_sentences_are_encoded_once_until_they_are_forgotten() -> None:

@@ -150,8 +150,8 @@ def test_one_neighbour_has_one_answer():
     """The other classes have no vote, and are not among the first five by default."""
     train_z, train_y = clouds(8, 20)
     test_z, test_y = clouds(8, 10, seed=1)
-    found = knn_probe(train_z, train_y, test_z, test_y, k=1)
-    assert found.top5 == found.top1 < 0.5
+    accuracy = knn_probe(train_z, train_y, test_z, test_y, k=1)
+    assert accuracy.top5 == accuracy.top1 < 0.5
 
 
 def test_a_sharp_temperature_does_not_overflow():
@@ -286,9 +286,9 @@ def test_finetuning_learns_and_leaves_the_encoder_alone():
     rows = slice(0, 400)
     parts = (train.images[rows], train.labels[rows], test.images[:200], test.labels[:200])
     settings = {"views": views, "plain": plain, "head": "linear", "lr": 0.1, "epochs": 6}
-    found = finetune(encoder, *parts, **settings)
-    assert found.top1 > 0.8
-    assert finetune(encoder, *parts, **settings) == found
+    accuracy = finetune(encoder, *parts, **settings)
+    assert accuracy.top1 > 0.8
+    assert finetune(encoder, *parts, **settings) == accuracy
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(before[name], value) for name, value in encoder.state_dict().items())
     with pytest.raises(ValueError, match="choose a learning rate below 1e"):
@@ -315,37 +315,37 @@ def write_recipe(run, task="image", **more):
 
 
 def test_a_run_is_judged_with_its_own_normalisation_and_labels(run):
-    found = evaluate_run(run, "knn", labels=(1.0, 0.1), seeds=2, k=20)
+    result = evaluate_run(run, "knn", labels=(1.0, 0.1), seeds=2, k=20)
     train, test = load_images("digits"), load_images("digits", "test")
     plain = create_augmentation("none", 8, normalise=measure_normalisation(train.images))
     train_z, test_z = (embed(small_encoder(), part.images, plain) for part in (train, test))
-    assert [(score.labels, score.seed, score.images) for score in found.scores] == [
+    assert [(score.labels, score.seed, score.images) for score in result.scores] == [
         (0.1, 0, 143),
         (0.1, 1, 143),
         (1.0, 0, 1438),
     ]
-    for score in found.scores:
+    for score in result.scores:
         rows = label_fraction(train.labels, score.labels, 11 + score.seed) >= 0
         expected = knn_probe(train_z[rows], train.labels[rows], test_z, test.labels, k=20)
         assert (score.top1, score.top5) == (expected.top1, expected.top5)
 
 
 def test_means_and_spreads_are_numpys_and_print_as_a_table(run):
-    found = evaluate_run(run, "linear", labels=(0.1, 1.0), seeds=3)
-    tenth, all_ = found.summary()
-    values = [score.top1 for score in found.scores if score.labels == 0.1]
+    result = evaluate_run(run, "linear", labels=(0.1, 1.0), seeds=3)
+    tenth, all_ = result.summary()
+    values = [score.top1 for score in result.scores if score.labels == 0.1]
     assert tenth["top1"] == pytest.approx(np.mean(values))
     assert tenth["top1_spread"] == pytest.approx(np.std(values, ddof=1))
     assert all_["seeds"] == 1 and all_["top1_spread"] is None
-    lines = str(found).splitlines()
+    lines = str(result).splitlines()
     assert len(lines) == 5 and "eval mode" in lines[0] and "l2 1.0" in lines[0]
     encoder, description = load_image_encoder(run / "model")
     plain = create_augmentation("none", 8, normalise=description["normalise"])
     features = embed(encoder, load_images("digits", "test").images, plain).numpy()
-    assert found.variance == pytest.approx(np.var(features, axis=0).sum(), rel=1e-4) and "variance" in lines[4]
+    assert result.variance == pytest.approx(np.var(features, axis=0).sum(), rel=1e-4) and "variance" in lines[4]
     shown = [f"{100 * tenth[name]:.2f}" for name in ("top1", "top1_spread", "top5", "top5_spread")]
     assert lines[2].split() == ["10%", "143", shown[0], "±", shown[1], shown[2], "±", shown[3], "3"]
-    assert json.loads(json.dumps(found.to_dict()))["summary"][0]["images"] == 143
+    assert json.loads(json.dumps(result.to_dict()))["summary"][0]["images"] == 143
 
 
 def test_an_interrupted_evaluation_continues_where_it_was(run, monkeypatch):
@@ -392,9 +392,9 @@ def test_a_run_that_read_labels_is_probed_with_the_same_ones(run, monkeypatch, o
     write_recipe(run, objective=objective)
     drawn = []
     monkeypatch.setattr(probes, "label_fraction", lambda *given: drawn.append(given[1:]) or label_fraction(*given))
-    found = evaluate_run(run, "mlp", labels=(0.1,), seeds=2, epochs=1)
+    result = evaluate_run(run, "mlp", labels=(0.1,), seeds=2, epochs=1)
     assert drawn == [(0.1, 11), (0.1, 11 if taught else 12)]
-    assert found.taught is taught and ("labels as in training" in str(found)) is taught
+    assert result.taught is taught and ("labels as in training" in str(result)) is taught
 
 
 @pytest.mark.parametrize("noted", [True, False, None])
@@ -454,8 +454,8 @@ def test_kept_scores_are_of_these_images_and_this_seed(run, monkeypatch):
 
 def test_a_small_share_of_labels_is_not_printed_as_none():
     scores = [probes.Score(share, 10, 0, 0.5, None) for share in (0.0001, 0.07, 0.125, 1.0)]
-    found = probes.ProbeResult("run", "knn", "small-cnn", "digits", 10, False, {}, tuple(scores), 1.0)
-    assert [line.split()[0] for line in str(found).splitlines()[2:6]] == ["0.01%", "7%", "12.5%", "100%"]
+    result = probes.ProbeResult("run", "knn", "small-cnn", "digits", 10, False, {}, tuple(scores), 1.0)
+    assert [line.split()[0] for line in str(result).splitlines()[2:6]] == ["0.01%", "7%", "12.5%", "100%"]
 
 
 @pytest.mark.parametrize(

@@ -246,11 +246,11 @@ def test_another_pooling_keeps_prompts_and_dimensions(folder: Path, include: boo
     model.prompts, model.default_prompt_name = {"query": "a pair of "}, "query"
     model.set_pooling_include_prompt(include)
     model.save_pretrained(str(folder / "prompted"), create_model_card=False)
-    found = [embed(open_model(folder / "prompted", pooling=pooling), TEXTS, None) for pooling in (None, "mean")]
-    np.testing.assert_allclose(found[0][0].rows(TEXTS), found[1][0].rows(TEXTS), atol=1e-6)
-    assert {(about.prompt, about.truncate_dim, about.dimension) for _, about in found} == {("a pair of ", 4, 4)}
+    embedded = [embed(open_model(folder / "prompted", pooling=pooling), TEXTS, None) for pooling in (None, "mean")]
+    np.testing.assert_allclose(embedded[0][0].rows(TEXTS), embedded[1][0].rows(TEXTS), atol=1e-6)
+    assert {(about.prompt, about.truncate_dim, about.dimension) for _, about in embedded} == {("a pair of ", 4, 4)}
     plain = embed(open_model(folder, pooling="mean"), TEXTS, None)[0].rows(TEXTS)
-    assert not np.allclose(plain[:, :4], found[1][0].rows(TEXTS), atol=1e-3)
+    assert not np.allclose(plain[:, :4], embedded[1][0].rows(TEXTS), atol=1e-3)
 
 
 def test_robertas_positions_begin_after_its_padding() -> None:

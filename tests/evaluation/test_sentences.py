@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_year_is_scored_over_all_its_pairs(folder: Path) -> None:
-    found = evaluate_sentences(Words(), sts=folder, tasks=["STS13", "SICK-R"], cache=None)
+    evaluation = evaluate_sentences(Words(), sts=folder, tasks=["STS13", "SICK-R"], cache=None)
     similar, gold, each = [], [], []
     for part in load_sts_year(folder, "STS13"):
         u, v = Words().encode(part.first), Words().encode(part.second)
@@ -52,23 +52,23 @@ def test_a_year_is_scored_over_all_its_pairs(folder: Path) -> None:
         each.append(scipy.stats.spearmanr(np.round(own, 6), part.scores).statistic)
         similar += own
         gold += part.scores.tolist()
-    score = found.sts["STS13"]
+    score = evaluation.sts["STS13"]
     assert score.pairs == 1500
     assert score.spearman["all"] == pytest.approx(
         100 * scipy.stats.spearmanr(np.round(similar, 6), gold).statistic, abs=0.05
     )
     assert score.spearman["mean"] == pytest.approx(100 * np.mean(each), abs=0.05)
     assert score.pearson["all"] == pytest.approx(100 * scipy.stats.pearsonr(similar, gold).statistic, abs=1e-3)
-    assert found.average() == pytest.approx((score.spearman["all"] + found.sts["SICK-R"].spearman["all"]) / 2)
+    assert evaluation.average() == pytest.approx((score.spearman["all"] + evaluation.sts["SICK-R"].spearman["all"]) / 2)
 
 
 def test_the_table_names_what_the_numbers_depend_on(folder: Path) -> None:
-    found = evaluate_sentences(Words(), sts=folder, tasks=["STS16"], setting="wmean", cache=None)
-    words = str(found)
+    evaluation = evaluate_sentences(Words(), sts=folder, tasks=["STS16"], setting="wmean", cache=None)
+    words = str(evaluation)
     for needed in ("Words", "pooling", "cosine", "'wmean'", "truncation not known", "1186", "mean of 1"):
         assert needed in words
-    assert f"{found.sts['STS16'].spearman['wmean']:.2f}" in words
-    told = json.loads(json.dumps(found.to_dict()))
+    assert f"{evaluation.sts['STS16'].spearman['wmean']:.2f}" in words
+    told = json.loads(json.dumps(evaluation.to_dict()))
     assert told["setting"] == "wmean" and set(told["sts"]["STS16"]["spearman"]) == {"all", "mean", "wmean"}
     assert len(told["sts"]["STS16"]["parts"]) == 5
 
@@ -108,8 +108,8 @@ def test_a_damaged_score_is_computed_again(folder: Path, tmp_path: Path) -> None
 
 def test_the_conditions_name_what_the_model_does_beyond_its_modules() -> None:
     about = About("mine", "mean", 12, 4, prompt="query: ", truncate_dim=4)
-    found = SentenceEvaluation(about, "all", sentences=9, truncated=1, protocol=FAST)
-    assert found.conditions() == (
+    evaluation = SentenceEvaluation(about, "all", sentences=9, truncated=1, protocol=FAST)
+    assert evaluation.conditions() == (
         "mine: pooling mean; prompt 'query: '; the first 4 dimensions; cosine similarity; at most 12 tokens, "
         "9 distinct sentences, 1 truncated."
     )
@@ -134,10 +134,10 @@ def test_a_collapsed_encoder_has_no_correlation(folder: Path) -> None:
         def encode(self, texts: list[str]) -> np.ndarray:
             return np.ones((len(texts), 3))
 
-    found = evaluate_sentences(Constant(), sts=folder, tasks=["STS-B"])
-    assert np.isnan(found.average()) and "nan" in str(found)
-    assert found.to_dict()["sts"]["STS-B"]["spearman"]["all"] is None
-    json.dumps(found.to_dict(), allow_nan=False)
+    evaluation = evaluate_sentences(Constant(), sts=folder, tasks=["STS-B"])
+    assert np.isnan(evaluation.average()) and "nan" in str(evaluation)
+    assert evaluation.to_dict()["sts"]["STS-B"]["spearman"]["all"] is None
+    json.dumps(evaluation.to_dict(), allow_nan=False)
 
 
 def test_wrong_requests_are_answered_in_a_sentence(folder: Path) -> None:
@@ -163,12 +163,12 @@ def test_scores_are_those_of_sentence_transformers_own_evaluator(folder: Path, t
     from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 
     path = write_tiny_model(tmp_path)
-    found = evaluate_sentences(path, sts=folder, tasks=["STS14"], cache=None).sts["STS14"]
+    score = evaluate_sentences(path, sts=folder, tasks=["STS14"], cache=None).sts["STS14"]
     parts = load_sts_year(folder, "STS14")
     first, second, gold = (
         [each for part in parts for each in getattr(part, side)] for side in ("first", "second", "scores")
     )
     judge = EmbeddingSimilarityEvaluator(first, second, [float(each) for each in gold], write_csv=False)
     theirs = judge(SentenceTransformer(str(path), device="cpu"))
-    assert found.spearman["all"] == pytest.approx(100 * theirs["spearman_cosine"], abs=0.01)
-    assert found.pearson["all"] == pytest.approx(100 * theirs["pearson_cosine"], abs=0.01)
+    assert score.spearman["all"] == pytest.approx(100 * theirs["spearman_cosine"], abs=0.01)
+    assert score.pearson["all"] == pytest.approx(100 * theirs["pearson_cosine"], abs=0.01)

@@ -28,8 +28,8 @@ def test_what_does_not_vary_has_no_correlation() -> None:
 def test_pairs_of_equal_rows_are_tied() -> None:
     draw = np.random.default_rng(3)
     rows, gold = draw.normal(size=(300, 7)).astype(np.float32), draw.normal(size=300)
-    found = cosine(rows, rows)
-    assert len(set(found.tolist())) == 1 and np.isnan(spearman(found, gold)) and np.isnan(pearson(found, gold))
+    cosines = cosine(rows, rows)
+    assert len(set(cosines.tolist())) == 1 and np.isnan(spearman(cosines, gold)) and np.isnan(pearson(cosines, gold))
     other = np.where(np.arange(300)[:, None] < 100, rows, draw.normal(size=(300, 7)))
     assert len(set(cosine(rows, other)[:100].tolist())) == 1
     exact = [1.0] * 100 + cosine(rows, other)[100:].tolist()
@@ -44,19 +44,19 @@ def test_embeddings_on_a_line_have_no_correlation() -> None:
 
 
 def test_cosine_of_rows() -> None:
-    found = cosine([[3, 4], [1, 0], [0, 0]], [[4, 3], [-2, 0], [1, 1]])
-    assert found == pytest.approx([24 / 25, -1, 0])
+    cosines = cosine([[3, 4], [1, 0], [0, 0]], [[4, 3], [-2, 0], [1, 1]])
+    assert cosines == pytest.approx([24 / 25, -1, 0])
 
 
 def test_settings_pool_or_average_the_parts() -> None:
     draw = np.random.default_rng(1)
     parts = [(draw.normal(size=size), draw.normal(size=size)) for size in (20, 50, 30)]
-    found = summarise(parts)
+    summary = summarise(parts)
     each = [scipy.stats.spearmanr(*part).statistic for part in parts]
     pooled = scipy.stats.spearmanr(np.concatenate([a for a, _ in parts]), np.concatenate([b for _, b in parts]))
-    assert found["spearman"]["all"] == pytest.approx(pooled.statistic)
-    assert found["spearman"]["mean"] == pytest.approx(sum(each) / 3)
-    assert found["spearman"]["wmean"] == pytest.approx((20 * each[0] + 50 * each[1] + 30 * each[2]) / 100)
+    assert summary["spearman"]["all"] == pytest.approx(pooled.statistic)
+    assert summary["spearman"]["mean"] == pytest.approx(sum(each) / 3)
+    assert summary["spearman"]["wmean"] == pytest.approx((20 * each[0] + 50 * each[1] + 30 * each[2]) / 100)
 
 
 def test_score_pairs_encodes_each_sentence_once() -> None:

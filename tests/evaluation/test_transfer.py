@@ -50,29 +50,29 @@ def test_every_fit_at_every_strength_is_the_one_trained_alone(protocol, classes)
 @pytest.mark.parametrize("protocol", [SHORT, QUICK], ids=["adam", "rmsprop"])
 def test_nested_cross_validation_is_the_plain_loop(protocol) -> None:
     x, y = fixed_embedding(100, 5, 2, seed=2)
-    found = cross_validate(Labelled(x, y), 2, protocol)
-    assert (found.accuracy, found.dev_accuracy, found.strengths) == loop.nested(protocol, x, y, 2)
+    score = cross_validate(Labelled(x, y), 2, protocol)
+    assert (score.accuracy, score.dev_accuracy, score.strengths) == loop.nested(protocol, x, y, 2)
 
 
 def test_in_single_precision_too(seed: int = 3) -> None:
     x, y = fixed_embedding(90, 5, 2, seed, dtype=torch.float32)
-    found = cross_validate(Labelled(x, y), 2, SHORT)
-    assert (found.accuracy, found.dev_accuracy, found.strengths) == loop.nested(SHORT, x, y, 2)
+    score = cross_validate(Labelled(x, y), 2, SHORT)
+    assert (score.accuracy, score.dev_accuracy, score.strengths) == loop.nested(SHORT, x, y, 2)
 
 
 @pytest.mark.parametrize("classes", [2, 6])
 def test_train_and_test_is_the_plain_loop(classes: int) -> None:
     x, y = fixed_embedding(180, 6, classes, seed=4)
-    found = train_and_test(Labelled(x[:130], y[:130]), Labelled(x[130:], y[130:]), classes, SHORT)
+    score = train_and_test(Labelled(x[:130], y[:130]), Labelled(x[130:], y[130:]), classes, SHORT)
     expected = loop.train_and_test(SHORT, x[:130], y[:130], x[130:], y[130:], classes)
-    assert (found.accuracy, found.dev_accuracy, found.strengths, found.f1) == expected
+    assert (score.accuracy, score.dev_accuracy, score.strengths, score.f1) == expected
 
 
 def test_train_dev_test_is_the_plain_loop() -> None:
     x, y = fixed_embedding(240, 6, 2, seed=5)
     parts = [(x[rows], y[rows]) for rows in (slice(0, 150), slice(150, 190), slice(190, 240))]
-    found = train_dev_test(*(Labelled(*part) for part in parts), 2, SHORT)
-    assert (found.accuracy, found.dev_accuracy, found.strengths) == loop.train_dev_test(SHORT, *parts, 2)
+    score = train_dev_test(*(Labelled(*part) for part in parts), 2, SHORT)
+    assert (score.accuracy, score.dev_accuracy, score.strengths) == loop.train_dev_test(SHORT, *parts, 2)
 
 
 def test_long_training_reaches_the_optimum_of_scikit_learn() -> None:

@@ -15,10 +15,10 @@ def normal(count, dim, seed=0):
 
 def test_a_count_that_rounding_left_below_ten_stands_at_ten():
     """Rows that are equally near share a place, and the shares of ten places may add up to 9.999…"""
-    found = diagnose(normal(40, 8))
-    times = torch.full_like(found.views[0].occurrences, 10 - 2e-15)
-    found = dataclasses.replace(found, views=(dataclasses.replace(found.views[0], occurrences=times),))
-    (bars,) = (each for each in plots(found)["neighbours"].axes[0].patches if hasattr(each, "get_data"))
+    diagnosis = diagnose(normal(40, 8))
+    times = torch.full_like(diagnosis.views[0].occurrences, 10 - 2e-15)
+    diagnosis = dataclasses.replace(diagnosis, views=(dataclasses.replace(diagnosis.views[0], occurrences=times),))
+    (bars,) = (each for each in plots(diagnosis)["neighbours"].axes[0].patches if hasattr(each, "get_data"))
     values, edges, _ = bars.get_data()
     assert edges[int(np.argmax(values))] == 10 and values.max() == 40
 

@@ -58,9 +58,9 @@ def test_a_map_that_hardly_changes_is_told_by_its_ends() -> None:
 
 def test_a_figure_names_what_it_is_of() -> None:
     z1, z2 = views(12, 5)
-    found = hs.dissect(hs.create_objective("infonce"), z1, z2)
-    assert "my run" in plot(found, source="my run").texts[1].get_text()
-    swept = plot_sweep("temperature", [0.05], {"infonce": [found]}, source="my run")
+    anatomy = hs.dissect(hs.create_objective("infonce"), z1, z2)
+    assert "my run" in plot(anatomy, source="my run").texts[1].get_text()
+    swept = plot_sweep("temperature", [0.05], {"infonce": [anatomy]}, source="my run")
     assert "my run" in swept.texts[1].get_text()
 
 
@@ -79,8 +79,8 @@ def test_a_sweep_is_a_curve_and_an_objective_without_the_setting_a_level_line() 
 
 def test_losses_side_by_side_share_their_axes() -> None:
     z1, z2 = views(12, 5)
-    found = [hs.dissect(hs.create_objective(name), z1, z2) for name in ("infonce", "met", "mhe")]
-    axes = plot(found).axes
+    anatomies = [hs.dissect(hs.create_objective(name), z1, z2) for name in ("infonce", "met", "mhe")]
+    axes = plot(anatomies).axes
     for row in range(5):  # five panels of each loss follow one another
         assert len({axis.get_ylim() for axis in axes[row::5]}) == 1
     assert len({axis.get_xlim() for axis in axes[1::5]}) == 1

@@ -39,9 +39,9 @@ def test_the_gradient_is_tangent_and_shrinks_with_the_norm(seed: int, powers: li
     z, grad = rows(seed) * size, rows(seed + 1)
     z.requires_grad_()
     h = unit(z)
-    (found,) = torch.autograd.grad(h, z, grad)
+    (grad_z,) = torch.autograd.grad(h, z, grad)
     expected = (grad - h * (grad * h).sum(dim=1, keepdim=True)) / z.norm(dim=1, keepdim=True)
-    torch.testing.assert_close(found * size, (expected * size).detach())
+    torch.testing.assert_close(grad_z * size, (expected * size).detach())
 
 
 def test_a_zero_row_stays_zero_and_receives_no_gradient() -> None:

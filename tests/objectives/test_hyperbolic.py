@@ -103,3 +103,10 @@ def test_one_temperature_is_kept_under_one_name(tmp_path: Path) -> None:
     wrapped = nn.ModuleDict({"a": hs.create_objective("cloa", base=objective, num_classes=2, dim=3)})
     assert [name for name in wrapped.state_dict() if "temperature" in name] == ["a.base.log_temperature"]
     wrapped.load_state_dict(wrapped.state_dict())
+
+
+def test_hyperbolic_learns_one_temperature_for_both_parts() -> None:
+    objective = hs.create_objective("hyperbolic", learnable=True)
+    assert len(list(objective.parameters())) == 1
+    hs.testing.assert_gradient_exact(objective)
+    hs.testing.assert_streams_exactly(objective)

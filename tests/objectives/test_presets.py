@@ -70,12 +70,12 @@ def siglip(z1: Matrix, z2: Matrix, objective: Any) -> float:
 def stacked(z1: Matrix, z2: Matrix) -> list[tuple[float, Vector]]:
     """Of each of the 2N stacked rows: the cosine with its other view, and those with the 2N-2 other rows."""
     rows, size = unit_rows(z1) + unit_rows(z2), len(z1)
-    found = []
+    cosines = []
     for i, row in enumerate(rows):
         partner = (i + size) % (2 * size)
         others = [dot(row, rows[a]) for a in range(2 * size) if a not in (i, partner)]
-        found.append((dot(row, rows[partner]), others))
-    return found
+        cosines.append((dot(row, rows[partner]), others))
+    return cosines
 
 
 def ntxent(z1: Matrix, z2: Matrix, objective: Any) -> float:
@@ -111,12 +111,12 @@ def lightly_dclw(z1: Matrix, z2: Matrix, objective: Any) -> float:
 
 def columns(z: Matrix) -> Matrix:
     """The features, each a list over the batch, with mean 0."""
-    found = []
+    centred = []
     for k in range(len(z[0])):
         column = [row[k] for row in z]
         centre = mean(column)
-        found.append([value - centre for value in column])
-    return found
+        centred.append([value - centre for value in column])
+    return centred
 
 
 def lightly_barlow(z1: Matrix, z2: Matrix, objective: Any) -> float:
@@ -242,11 +242,11 @@ def test_open_clip_starts_from_its_models_scale_and_bias_and_learns_the_logarith
 def test_lightly_does_not_differentiate_the_weights_of_dclw() -> None:
     z1, z2 = views(5, 4)
     a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
-    found = torch.autograd.grad(hs.create_objective("dclw", preset="lightly")(a, b), [a, b])
+    grads = torch.autograd.grad(hs.create_objective("dclw", preset="lightly")(a, b), [a, b])
     weights = mises_fisher_weights(z1.tolist(), z2.tolist())
     expected = finite_difference(lambda x, y: weighed_dcl(x, y, weights), z1.numpy(), z2.numpy())
     moving = finite_difference(lambda x, y: lightly_dclw(x, y, None), z1.numpy(), z2.numpy())
-    for grad, frozen, free in zip(found, expected, moving, strict=True):
+    for grad, frozen, free in zip(grads, expected, moving, strict=True):
         np.testing.assert_allclose(grad.numpy(), frozen, atol=1e-7)
         assert np.abs(grad.numpy() - np.asarray(free)).max() > 1e-2
 
@@ -280,3 +280,8 @@ def test_the_released_riesz_alignment_with_positive_s_is_refused() -> None:
     """GOLDEN_RELEASED has a value for it, but at a perfectly aligned pair it is minus infinity."""
     with pytest.raises(ValueError, match="gaussian_riesz"):
         hs.create_objective("released/kcl", preset="dhel-kcl", kernel="riesz", s=1.0)
+
+
+def test_a_preset_asked_for_as_an_objective_is_explained() -> None:
+    with pytest.raises(ValueError, match=r"'simcse' is a preset: say create_objective\('infonce', preset='simcse'\)"):
+        hs.create_objective("simcse")

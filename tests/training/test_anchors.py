@@ -16,7 +16,7 @@ from tests.training.worlds import views
 
 def test_geometry_equals_plain_loops() -> None:
     z1, z2 = views()
-    found = measure(hs.create_objective("infonce"), z1, z2)
+    measurement = measure(hs.create_objective("infonce"), z1, z2)
     h, other = ([row / np.linalg.norm(row) for row in z.double().numpy()] for z in (z1, z2))
     size = len(h)
     positive = [float(h[i] @ other[i]) for i in range(size)]
@@ -43,19 +43,19 @@ def test_geometry_equals_plain_loops() -> None:
         "embedding_norm": np.mean([np.linalg.norm(row) for row in z1.numpy()]),
     }
     for name, value in expected.items():
-        assert getattr(found, name) == pytest.approx(value, abs=2e-5), name
+        assert getattr(measurement, name) == pytest.approx(value, abs=2e-5), name
 
 
 def test_angles_equal_plain_loops() -> None:
     z1, z2 = views()
-    found = measure(hs.create_objective("infonce"), z1, z2)
+    measurement = measure(hs.create_objective("infonce"), z1, z2)
     h, other = ([row / np.linalg.norm(row) for row in z.double().numpy()] for z in (z1, z2))
     angles = {(i, j): math.acos(h[i] @ other[j]) for i in range(len(h)) for j in range(len(h))}
     positive = [value for (i, j), value in angles.items() if i == j]
     negative = [value for (i, j), value in angles.items() if i != j]
     for name, values in (("positive", positive), ("negative", negative)):
-        assert getattr(found, f"{name}_angle") == pytest.approx(np.mean(values), abs=1e-5)
-        assert getattr(found, f"{name}_angle_spread") == pytest.approx(np.std(values), abs=1e-5)
+        assert getattr(measurement, f"{name}_angle") == pytest.approx(np.mean(values), abs=1e-5)
+        assert getattr(measurement, f"{name}_angle_spread") == pytest.approx(np.std(values), abs=1e-5)
     turn = 1e-5  # whose cosine is 1 in float32
     plane = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     turned = torch.tensor([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
@@ -68,18 +68,18 @@ def test_the_share_with_gradient_counts_open_gates() -> None:
     h, other = (nn.functional.normalize(z, dim=1) for z in (z1, z2))
     cosine = h @ other.T
     inside = cosine.diagonal() - (cosine - 9 * torch.eye(40)).amax(dim=1) < 0.23
-    found = measure(hs.create_objective("mpt", margin=0.23), z1, z2)
+    measurement = measure(hs.create_objective("mpt", margin=0.23), z1, z2)
     assert 0 < inside.float().mean() < 1
-    assert found.with_gradient == pytest.approx(inside.float().mean().item())
-    assert found.dissipation == pytest.approx(found.with_gradient)
-    assert found.hardest_weight == 1.0
-    assert found.ratio == pytest.approx(1.0)
+    assert measurement.with_gradient == pytest.approx(inside.float().mean().item())
+    assert measurement.dissipation == pytest.approx(measurement.with_gradient)
+    assert measurement.hardest_weight == 1.0
+    assert measurement.ratio == pytest.approx(1.0)
 
 
 def test_infonce_dissipates_by_its_own_probability() -> None:
     z1, z2 = views(40)
     cosine = nn.functional.normalize(z1, dim=1) @ nn.functional.normalize(z2, dim=1).T
     missing = 1 - torch.softmax(cosine / 0.05, dim=1).diagonal()
-    found = measure(hs.create_objective("infonce"), z1, z2)
-    assert found.dissipation == pytest.approx(missing.mean().item(), abs=1e-5)
-    assert found.with_gradient == pytest.approx((missing >= 0.01).float().mean().item())
+    measurement = measure(hs.create_objective("infonce"), z1, z2)
+    assert measurement.dissipation == pytest.approx(missing.mean().item(), abs=1e-5)
+    assert measurement.with_gradient == pytest.approx((missing >= 0.01).float().mean().item())

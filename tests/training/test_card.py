@@ -6,10 +6,8 @@ import csv
 from pathlib import Path
 from typing import Any
 
-import torch
 import yaml
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 from typer.testing import CliRunner
 
 from hypersphere.cli.app import app
@@ -18,32 +16,6 @@ from hypersphere.training.load import parse_recipe
 from tests.training import worlds
 
 RESULTS = {"given": {}, "scores": {"knn": 90.0}, "best_step": 3, "steps": 6, "outcome": ""}
-
-
-def sentence_model(folder: Path, **settings: Any) -> Path:
-    """A SentenceTransformer with all that a run could lose: mean, dense layer, normalisation, prompt, length."""
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        modules = [
-            Transformer(str(worlds.encoder(folder)), max_seq_length=20),
-            Pooling(16, "mean"),
-            Dense(16, 8, activation_function=torch.nn.Identity()),
-            Normalize(),
-        ]
-    settings = {"prompts": {"query": "red cat "}, "default_prompt_name": "query", **settings}
-    model = SentenceTransformer(modules=modules, device="cpu", **settings)
-    model.save_pretrained(str(folder / "sentence-model"), create_model_card=False)
-    return folder / "sentence-model"
-
-
-def words(folder: Path, *more: str, encoder: Path | None = None) -> list[str]:
-    """A shipped recipe as a user would fine-tune with it; encoder: another one than the SentenceTransformer."""
-    own = sentence_model(folder)
-    return [
-        f"encoder.name={encoder or own}", f"data.source={worlds.pairs(folder)}", "data.views=pairs",
-        "data.held_out=0", f"evaluation.sts={worlds.scored(folder)}", "batch=8", "steps=4",
-        "evaluation.every=2", "loggers=[]", f"output={folder / 'run'}", *more,
-    ]  # fmt: skip
 
 
 def agree_with(model: SentenceTransformer, path: Path) -> None:
@@ -80,7 +52,7 @@ def test_the_recipe_of_a_card_ends_where_its_fence_does(tmp_path: Path) -> None:
 
 
 def test_a_damaged_model_is_reported_in_the_last_line_and_in_the_card(tmp_path: Path) -> None:
-    ruin = words(tmp_path, "optimizer.lr=0.01", "evaluation.best=false")
+    ruin = worlds.fine_tuning(tmp_path, "optimizer.lr=0.01", "evaluation.best=false")
     agree_with(SentenceTransformer(str(tmp_path / "sentence-model")), tmp_path / "scored.csv")
     answer = CliRunner().invoke(app, ["train", "simcse-small", *ruin])
     assert answer.exit_code == 0, answer.output

@@ -31,8 +31,8 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path) -> No
     file.write_bytes(file.read_bytes()[:-100])
     (before / "sealed.json").unlink()
     assert trouble(newest) == "has a damaged optimizer.pt"
-    found, said = newest_whole(run / "checkpoints")
-    assert found is not None and found.name == "checkpoint-4" and len(said) == 2
+    checkpoint, said = newest_whole(run / "checkpoints")
+    assert checkpoint is not None and checkpoint.name == "checkpoint-4" and len(said) == 2
     heard: list[str] = []
     train(parse_recipe(tree), resume=True, echo=heard.append)
     assert any("damaged optimizer.pt" in sentence for sentence in heard)

@@ -23,10 +23,10 @@ def test_a_journal_is_plain_json_and_reads_back(tmp_path: Path) -> None:
     journal.append([line(1, ratio=0.125)])
     strict = [json.loads(text, parse_constant=pytest.fail) for text in path.read_text().splitlines()]
     assert strict[0]["ratio"] is None
-    found = read_journal(path)
-    assert math.isnan(found[0]["ratio"])
-    assert found[0]["embedding_norm"] > 1e300
-    assert found[1] == line(1, ratio=0.125)
+    lines = read_journal(path)
+    assert math.isnan(lines[0]["ratio"])
+    assert lines[0]["embedding_norm"] > 1e300
+    assert lines[1] == line(1, ratio=0.125)
 
 
 def test_resuming_cuts_the_file_where_the_checkpoint_was(tmp_path: Path) -> None:

@@ -29,11 +29,11 @@ def models(kind: Any) -> list[type[BaseModel]]:
 
 def fields() -> set[str]:
     """The keys as the models have them, by another way than the list."""
-    found = set()
+    keys = set()
     for recipe in TASKS.values():
         for name, field in recipe.model_fields.items():
-            found |= {f"{name}.{key}" for model in models(field.annotation) for key in model.model_fields} or {name}
-    return found - {"objective"} | {"objective.name", "objective.…"}
+            keys |= {f"{name}.{key}" for model in models(field.annotation) for key in model.model_fields} or {name}
+    return keys - {"objective"} | {"objective.name", "objective.…"}
 
 
 BOUNDED = [key for key in recipe_keys() if re.search("[<>≤≥]", key.allowed) and not key.allowed.startswith("list")]

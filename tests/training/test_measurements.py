@@ -30,7 +30,7 @@ def test_of_several_batches_every_anchor_and_every_pair_counts_once() -> None:
     z1[24:] += 2.0  # the short batch is another one: a mean of means would show
     parts = [slice(0, 12), slice(12, 24), slice(24, 29)]
     objective = hs.create_objective("infonce", temperature=0.1)
-    found = measure_batches(objective, [(z1[part], z2[part], None) for part in parts])
+    measurement = measure_batches(objective, [(z1[part], z2[part], None) for part in parts])
     losses, infonce, gates, gaps, negatives, angles, energies, aligned = ([] for _ in range(8))
     for part in parts:
         h, other = (nn.functional.normalize(z[part].double(), dim=1) for z in (z1, z2))
@@ -64,12 +64,13 @@ def test_of_several_batches_every_anchor_and_every_pair_counts_once() -> None:
         "negative_angle_spread": np.std(angles),
     }
     for name, value in expected.items():
-        assert getattr(found, name) == pytest.approx(value, abs=2e-5), name
+        assert getattr(measurement, name) == pytest.approx(value, abs=2e-5), name
     by_hand = [measure(objective, z1[part], z2[part]) for part in parts]
-    assert abs(found.infonce - np.mean([each.infonce for each in by_hand])) > 0.01  # not the mean of the batches' means
+    mean_of_means = np.mean([each.infonce for each in by_hand])
+    assert abs(measurement.infonce - mean_of_means) > 0.01
     whole = np.linalg.svd(nn.functional.normalize(z1, dim=1).numpy(), compute_uv=False)
     share = whole / whole.sum()
-    assert found.effective_rank == pytest.approx(math.exp(-(share * np.log(share)).sum()), rel=1e-4)
+    assert measurement.effective_rank == pytest.approx(math.exp(-(share * np.log(share)).sum()), rel=1e-4)
 
 
 def test_a_sum_over_anchors_is_that_of_a_whole_batch() -> None:
@@ -91,19 +92,19 @@ def test_only_the_first_rows_are_measured() -> None:
 def test_every_objective_is_measured(name: str) -> None:
     z1, z2 = views(16, 8)
     objective = hs.create_objective(name, **({"num_classes": 3, "dim": 8} if name == "cloa" else {}))
-    found = measure(objective, z1, z2, labels=torch.arange(16) % 3, gradient_norm=2.5)
-    numbers = found.to_dict()
+    measurement = measure(objective, z1, z2, labels=torch.arange(16) % 3, gradient_norm=2.5)
+    numbers = measurement.to_dict()
     for missing in [key for key, value in numbers.items() if math.isnan(value)]:
-        assert missing in found.reasons, f"{missing} is NaN without a reason"
+        assert missing in measurement.reasons, f"{missing} is NaN without a reason"
     assert numbers["gradient_norm"] == 2.5
     assert 0 <= numbers["with_gradient"] <= 1
 
 
 def test_what_has_no_meaning_has_a_reason() -> None:
     z1, z2 = views(16, 8)
-    found = measure(hs.create_objective("vicreg"), z1, z2)
-    assert math.isnan(found.dissipation)
-    assert "features" in found.reasons["dissipation"]
+    measurement = measure(hs.create_objective("vicreg"), z1, z2)
+    assert math.isnan(measurement.dissipation)
+    assert "features" in measurement.reasons["dissipation"]
 
 
 def test_a_foreign_loss_is_measured_too() -> None:
@@ -114,8 +115,8 @@ def test_a_foreign_loss_is_measured_too() -> None:
         return nn.functional.cross_entropy(a @ b.T / 0.5, torch.arange(len(a)))
 
     ours = measure(hs.create_objective("infonce", temperature=0.5), z1, z2)
-    found = measure(theirs, z1, z2)
-    assert found.objective == pytest.approx(ours.objective, abs=1e-6)
+    measurement = measure(theirs, z1, z2)
+    assert measurement.objective == pytest.approx(ours.objective, abs=1e-6)
 
 
 def test_a_loss_dissipates_alike_as_an_objective_and_as_a_plain_function() -> None:

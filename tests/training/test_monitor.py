@@ -4,63 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import TrainerCallback
 
 import hypersphere as hs
 from hypersphere.training.journal import Journal, read_journal
 from hypersphere.training.monitor import Monitor, measure, measure_batches, multiples
+from tests.training.two_views import trainer_of, watched
 from tests.training.worlds import views
-
-
-class TwoViews(nn.Module):
-    """Batch norm has statistics, dropout draws random numbers: both must not notice the monitor."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 8))
-        self.objective = hs.create_objective("infonce")
-
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        return {"loss": self.objective(self.body(x), self.body(x))}
-
-
-def trainer_of(folder: Path, steps: int, **more: Any) -> Trainer:
-    torch.manual_seed(0)
-    data = [{"x": row} for row in torch.randn(64, 8, generator=torch.Generator().manual_seed(1))]
-    arguments = TrainingArguments(
-        output_dir=str(folder), max_steps=steps, per_device_train_batch_size=16, learning_rate=1e-2, seed=3,
-        report_to=more.pop("report_to", []), use_cpu=True, logging_steps=5, save_steps=10, **more,
-    )  # fmt: skip
-    return Trainer(model=TwoViews(), args=arguments, train_dataset=data)  # type: ignore[arg-type]
-
-
-def watched(trainer: Trainer, path: Path | None, **settings: Any) -> Monitor:
-    model = trainer.model
-    assert isinstance(model, TwoViews)
-    batch, unseen = torch.randn(2, 32, 8, generator=torch.Generator().manual_seed(2))
-
-    def training() -> tuple[Tensor, Tensor, None]:
-        model.train()
-        random.random()
-        np.random.rand()
-        return model.body(batch), model.body(batch), None
-
-    def held_out() -> tuple[Tensor, Tensor, None]:
-        model.eval()
-        return model.body(unseen), model.body(unseen + 0.1), None
-
-    settings.setdefault("every", 5)
-    monitor = Monitor(model.objective, training=training, held_out=held_out, path=path, **settings)
-    return monitor.join(trainer)
 
 
 class Slow(TrainerCallback):
@@ -117,9 +73,9 @@ def test_metrics_hold_both_splits_and_the_gradient_norm_before_clipping(tmp_path
     assert [(r["step"], r["split"]) for r in records] == [
         (step, split) for step in (0, 5, 10) for split in ("training", "held_out")
     ]
-    found = [r["gradient_norm"] for r in records if r["split"] == "training"]
-    assert math.isnan(found[0])
-    assert found[1:] == pytest.approx(norms, rel=1e-6)
+    measured = [r["gradient_norm"] for r in records if r["split"] == "training"]
+    assert math.isnan(measured[0])
+    assert measured[1:] == pytest.approx(norms, rel=1e-6)
     assert min(norms) > 1e-2  # far above what it was clipped to
 
 
@@ -208,8 +164,11 @@ def test_a_brief_measurement_is_a_whole_one_without_its_anatomy() -> None:
     whole, brief = (measure(hs.create_objective("infonce"), z1, z2, brief=each) for each in (False, True))
     left_out = {"dissipation", "with_gradient", "hardest_weight", "ratio", "lemma1"}
     for name, value in whole.to_dict().items():
-        found = getattr(brief, name)
-        assert math.isnan(found) and name in brief.reasons if name in left_out else found == value or math.isnan(value)
+        number = getattr(brief, name)
+        if name in left_out:
+            assert math.isnan(number) and name in brief.reasons
+        else:
+            assert number == value or math.isnan(value)
 
 
 def test_a_resumed_run_counts_whole_and_brief_measurements_from_its_journal(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,32 +24,6 @@ from tests.training import worlds
 from tests.training.worlds import quiet
 
 
-def sentence_model(folder: Path, **settings: Any) -> Path:
-    """A SentenceTransformer with all that a run could lose: mean, dense layer, normalisation, prompt, length."""
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        modules = [
-            Transformer(str(worlds.encoder(folder)), max_seq_length=20),
-            Pooling(16, "mean"),
-            Dense(16, 8, activation_function=torch.nn.Identity()),
-            Normalize(),
-        ]
-    settings = {"prompts": {"query": "red cat "}, "default_prompt_name": "query", **settings}
-    model = SentenceTransformer(modules=modules, device="cpu", **settings)
-    model.save_pretrained(str(folder / "sentence-model"), create_model_card=False)
-    return folder / "sentence-model"
-
-
-def words(folder: Path, *more: str, encoder: Path | None = None) -> list[str]:
-    """A shipped recipe as a user would fine-tune with it; encoder: another one than the SentenceTransformer."""
-    own = sentence_model(folder)
-    return [
-        f"encoder.name={encoder or own}", f"data.source={worlds.pairs(folder)}", "data.views=pairs",
-        "data.held_out=0", f"evaluation.sts={worlds.scored(folder)}", "batch=8", "steps=4",
-        "evaluation.every=2", "loggers=[]", f"output={folder / 'run'}", *more,
-    ]  # fmt: skip
-
-
 def spearman(model: SentenceTransformer, path: Path) -> float:
     table = list(csv.DictReader(path.read_text().splitlines()))
     first, second = (model.encode([row[key] for row in table]) for key in ("sentence1", "sentence2"))
@@ -69,7 +42,7 @@ def prompted(folder: Path, include: bool) -> str:
 
 def test_a_shipped_recipe_leaves_a_sentence_transformer_its_modules_and_begins_with_it(tmp_path: Path) -> None:
     said: list[str] = []
-    finished = train(read_recipe("simcse-small", words(tmp_path)), echo=said.append)
+    finished = train(read_recipe("simcse-small", worlds.fine_tuning(tmp_path)), echo=said.append)
     before, after = (SentenceTransformer(str(f)) for f in (tmp_path / "sentence-model", finished.folder / "model"))
     assert [type(module) for module in after] == [Transformer, Pooling, Dense, Normalize]
     assert (after[1].pooling_mode, after.max_seq_length) == ("mean", 20)
@@ -84,7 +57,7 @@ def test_a_shipped_recipe_leaves_a_sentence_transformer_its_modules_and_begins_w
 
 def test_what_the_user_gives_replaces_the_models_own_and_the_run_says_so(tmp_path: Path) -> None:
     said: list[str] = []
-    given = words(tmp_path, "encoder.pooling=cls", "encoder.max_length=9", "head=linear-tanh")
+    given = worlds.fine_tuning(tmp_path, "encoder.pooling=cls", "encoder.max_length=9", "head=linear-tanh")
     task = create_task(read_recipe("simcse-small", given), tmp_path / "run", said.append)
     assert said[0] == (
         "Encoder: a SentenceTransformer, changed by encoder.pooling and encoder.max_length (as given: pooling mean, "
@@ -98,7 +71,7 @@ def test_what_the_user_gives_replaces_the_models_own_and_the_run_says_so(tmp_pat
 
 def test_a_plain_transformer_gets_simcses_pooling_length_and_head(tmp_path: Path) -> None:
     said: list[str] = []
-    given = words(tmp_path, encoder=tmp_path / "encoder")
+    given = worlds.fine_tuning(tmp_path, encoder=tmp_path / "encoder")
     task = create_task(read_recipe("simcse-small", given), tmp_path / "run", said.append)
     assert said[0].endswith("no pooling of its own; set: [CLS] of the last layer; at most 32 tokens.")
     assert [type(layer) for layer in task.trainer.loss.head] == [torch.nn.Linear, torch.nn.Tanh]
@@ -108,7 +81,7 @@ def test_a_plain_transformer_gets_simcses_pooling_length_and_head(tmp_path: Path
 
 
 def test_dimensions_that_the_model_leaves_out_are_not_trained_on(tmp_path: Path) -> None:
-    model = sentence_model(tmp_path, truncate_dim=5)
+    model = worlds.sentence_model(tmp_path, truncate_dim=5)
     tree = worlds.text_recipe(tmp_path, encoder={"name": str(model), "max_length": None})
     task = create_task(parse_recipe(tree), tmp_path / "run", lambda sentence: None)
     inputs = task.trainer.data_collator([task.trainer.train_dataset[row] for row in range(4)])  # type: ignore[index]
@@ -118,14 +91,17 @@ def test_dimensions_that_the_model_leaves_out_are_not_trained_on(tmp_path: Path)
 
 def test_what_cannot_be_kept_or_trained_is_refused_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match="a SentenceTransformer gets no simcse head"):
-        train(read_recipe("simcse-small", words(tmp_path, "head.keep=true")), echo=lambda sentence: None)
+        train(read_recipe("simcse-small", worlds.fine_tuning(tmp_path, "head.keep=true")), echo=lambda sentence: None)
     with pytest.raises(ValueError, match="'simcse' is for text"):
         read_recipe("digits", ["head=simcse"])
     tokenizer = SentenceTransformer(str(tmp_path / "sentence-model")).tokenizer.backend_tokenizer
     static = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=4)], device="cpu")
     static.save_pretrained(str(tmp_path / "static"), create_model_card=False)
     with pytest.raises(NotPreparedError, match="begins with StaticEmbedding, not with a transformer"):
-        train(read_recipe("simcse-small", words(tmp_path, encoder=tmp_path / "static")), echo=lambda sentence: None)
+        train(
+            read_recipe("simcse-small", worlds.fine_tuning(tmp_path, encoder=tmp_path / "static")),
+            echo=lambda sentence: None,
+        )
 
 
 def test_chunks_give_back_every_view_in_its_place(tmp_path: Path) -> None:
@@ -133,9 +109,9 @@ def test_chunks_give_back_every_view_in_its_place(tmp_path: Path) -> None:
     texts = worlds.sentences(7)
     batch = Chunks(model.tokenizer, 16, 3, twice=True)([{"row": i, "texts": [t]} for i, t in enumerate(texts)])
     with torch.no_grad():
-        found = model({"chunks": batch["chunks"], "place": batch["place"]})["sentence_embedding"]
+        embeddings = model({"chunks": batch["chunks"], "place": batch["place"]})["sentence_embedding"]
     expected = model.encode(texts, convert_to_tensor=True)
-    assert torch.allclose(found, torch.cat([expected, expected]), rtol=0, atol=1e-12)
+    assert torch.allclose(embeddings, torch.cat([expected, expected]), rtol=0, atol=1e-12)
     assert max(len(chunk["input_ids"]) for chunk in batch["chunks"]) == 3
     padded = sum(int((chunk["attention_mask"] == 0).sum()) for chunk in batch["chunks"])
     together = model.tokenizer(texts * 2, padding=True, return_tensors="pt")["attention_mask"]
@@ -165,7 +141,7 @@ def test_the_loss_is_that_of_the_plain_padded_batch(tmp_path: Path, views: str) 
 
 
 def test_the_gradient_cache_changes_nothing_but_memory(tmp_path: Path) -> None:
-    found = []
+    values_and_grads = []
     for cache in (False, True):
         tree = worlds.text_recipe(tmp_path, batch={"cache": cache})
         task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
@@ -177,10 +153,10 @@ def test_the_gradient_cache_changes_nothing_but_memory(tmp_path: Path) -> None:
         torch.manual_seed(4)  # dropout
         value = trainer.compute_loss(trainer.model, trainer.data_collator([trainer.train_dataset[i] for i in range(8)]))
         value.backward()
-        found.append((value, [p.grad for p in trainer.model.parameters() if p.grad is not None]))
-    assert torch.equal(found[0][0], found[1][0])
-    assert len(found[0][1]) == len(found[1][1]) > 10
-    for plain, cached in zip(found[0][1], found[1][1], strict=True):
+        values_and_grads.append((value, [p.grad for p in trainer.model.parameters() if p.grad is not None]))
+    assert torch.equal(values_and_grads[0][0], values_and_grads[1][0])
+    assert len(values_and_grads[0][1]) == len(values_and_grads[1][1]) > 10
+    for plain, cached in zip(values_and_grads[0][1], values_and_grads[1][1], strict=True):
         assert torch.allclose(plain, cached, atol=1e-7)
 
 
@@ -193,8 +169,8 @@ def test_first_last_pooling_is_the_mean_of_the_first_and_last_transformer_layer(
     for text in texts:  # one at a time: no padding to get wrong
         states = plain(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
         expected = ((states[1] + states[3]) / 2).mean(dim=1)[0]
-        found = torch.tensor(model.encode(text))
-        assert torch.allclose(found, expected, atol=1e-6)
+        embeddings = torch.tensor(model.encode(text))
+        assert torch.allclose(embeddings, expected, atol=1e-6)
     assert "first and the last layer" in describe(model)
 
 
@@ -287,11 +263,11 @@ def test_the_prompt_of_a_model_stands_before_texts_in_training_as_in_use(tmp_pat
         each.double()  # chunks of other lengths round otherwise
     instances = [task.trainer.train_dataset[row] for row in range(8)]  # type: ignore[index]
     with torch.no_grad():
-        found = task.trainer.embed(task.trainer.encoder, task.trainer.data_collator(instances))
+        embeddings = task.trainer.embed(task.trainer.encoder, task.trainer.data_collator(instances))
     for view in range(2):
         texts = [instance["texts"][view] for instance in instances]
-        assert torch.allclose(found[view], model.encode(texts, convert_to_tensor=True), rtol=0, atol=1e-12)
-        assert not torch.allclose(found[view], model.encode(texts, prompt="", convert_to_tensor=True), atol=1e-3)
+        assert torch.allclose(embeddings[view], model.encode(texts, convert_to_tensor=True), rtol=0, atol=1e-12)
+        assert not torch.allclose(embeddings[view], model.encode(texts, prompt="", convert_to_tensor=True), atol=1e-3)
 
 
 def test_a_prompt_that_leaves_no_room_for_a_text_is_refused(tmp_path: Path) -> None:

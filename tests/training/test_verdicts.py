@@ -91,13 +91,13 @@ class Run:
     @property
     def names(self) -> set[str]:
         """Everything that was ever said of the run."""
-        return {verdict.name for found in self.verdicts for verdict in found}
+        return {verdict.name for verdicts in self.verdicts for verdict in verdicts}
 
     def last(self, name: str) -> float:
         return float([record for record in self.records if record["split"] == "training"][-1][name])
 
     def sentence(self, name: str) -> str:
-        return next(str(v) for found in reversed(self.verdicts) for v in found if v.name == name)
+        return next(str(v) for verdicts in reversed(self.verdicts) for v in verdicts if v.name == name)
 
 
 def record(step: int, **more: Any) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def test_a_loss_of_raw_features_explodes_its_gradient(digits: Tensor) -> None:
     run = Run(network([64, 128, 32], normed=False), "vicreg")
     run.train(sgd(0.1, 0.9), digits[:1400], None, shift, shift, steps=60, every=1)
     assert "exploding norms" in run.names
-    sentences = [v.sentence for found in run.verdicts for v in found if v.name == "exploding norms"]
+    sentences = [v.sentence for verdicts in run.verdicts for v in verdicts if v.name == "exploding norms"]
     assert any("the norm of the gradient is" in sentence for sentence in sentences)
 
 
@@ -258,9 +258,9 @@ def test_embeddings_that_are_no_numbers_are_exploding() -> None:
     from hypersphere.training.monitor import measure
 
     z = torch.full((8, 4), math.nan)
-    found = measure(hs.create_objective("infonce"), z, z)
-    assert found.reasons == {"all": "the embeddings hold NaN or Inf"}
-    record = {"step": 5, "split": "training", **found.to_dict()}
+    measurement = measure(hs.create_objective("infonce"), z, z)
+    assert measurement.reasons == {"all": "the embeddings hold NaN or Inf"}
+    record = {"step": 5, "split": "training", **measurement.to_dict()}
     assert [verdict.name for verdict in judge([record])] == ["exploding norms"]
 
 

@@ -85,6 +85,35 @@ def encoder(folder: Path, layers: int = 2, dropout: float = 0.1) -> Path:
     return target
 
 
+def sentence_model(folder: Path, **settings: Any) -> Path:
+    """A SentenceTransformer with all that a run could lose: mean, dense layer, normalisation, prompt, length."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        modules = [
+            Transformer(str(encoder(folder)), max_seq_length=20),
+            Pooling(16, "mean"),
+            Dense(16, 8, activation_function=torch.nn.Identity()),
+            Normalize(),
+        ]
+    settings = {"prompts": {"query": "red cat "}, "default_prompt_name": "query", **settings}
+    model = SentenceTransformer(modules=modules, device="cpu", **settings)
+    model.save_pretrained(str(folder / "sentence-model"), create_model_card=False)
+    return folder / "sentence-model"
+
+
+def fine_tuning(folder: Path, *more: str, encoder: Path | None = None) -> list[str]:
+    """What a user sets to fine-tune by a shipped recipe; encoder: another one than the SentenceTransformer."""
+    own = sentence_model(folder)
+    return [
+        f"encoder.name={encoder or own}", f"data.source={pairs(folder)}", "data.views=pairs",
+        "data.held_out=0", f"evaluation.sts={scored(folder)}", "batch=8", "steps=4",
+        "evaluation.every=2", "loggers=[]", f"output={folder / 'run'}", *more,
+    ]  # fmt: skip
+
+
 def recipe_file(folder: Path, **sections: Any) -> Path:
     path = folder / "recipe.yaml"
     path.write_text(yaml.safe_dump(sections))
@@ -151,10 +180,10 @@ def quiet(sentence: str) -> None:
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
-    found = {}
+    tensors = {}
     for path in [*(run / "model").rglob("*.safetensors"), run / "objective.safetensors"]:
-        found.update({f"{path.name}:{name}": value for name, value in load_file(path).items()})
-    return found
+        tensors.update({f"{path.name}:{name}": value for name, value in load_file(path).items()})
+    return tensors
 
 
 def assert_same(first: Path, second: Path, tolerance: float = 0.0) -> None:
@@ -167,8 +196,8 @@ def assert_same(first: Path, second: Path, tolerance: float = 0.0) -> None:
 def continued(trained: Path, folder: Path, **changes: Any) -> tuple[dict[str, Any], list[str]]:
     """The results of a copy of the run that goes on, and what it says."""
     said: list[str] = []
-    found = train(parse_recipe(digits_recipe(folder, **changes)), resume=True, echo=said.append)
-    return found.results, said
+    run = train(parse_recipe(digits_recipe(folder, **changes)), resume=True, echo=said.append)
+    return run.results, said
 
 
 def views(rows: int = 12, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -51,8 +51,8 @@ def test_default_blocks_equal_dense_on_a_large_ragged_batch() -> None:
     objective = hs.create_objective("ntxent")
     with hs.dense():
         expected = torch.autograd.grad(objective(z1, z2), [z1, z2])
-    found = torch.autograd.grad(objective(z1, z2), [z1, z2])
-    for a, b in zip(found, expected, strict=True):
+    grads = torch.autograd.grad(objective(z1, z2), [z1, z2])
+    for a, b in zip(grads, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-13)
 
 
@@ -71,8 +71,8 @@ def test_reduction_none_lists_the_anchors_and_streams(name: str) -> None:
     for rows in (1, 4, 9):
         with hs.streaming(rows):
             streamed = each(z1, z2, some_labels(9))
-            found = torch.autograd.grad(streamed @ weights[: len(vector)], inputs)
-        for a, b in zip(found, expected, strict=True):
+            grads = torch.autograd.grad(streamed @ weights[: len(vector)], inputs)
+        for a, b in zip(grads, expected, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
 
 
@@ -86,9 +86,9 @@ def test_terms_are_differentiable_and_the_loss_among_them_is_the_loss(name: str,
         grads = {k: torch.autograd.grad(v, [z1], allow_unused=True, retain_graph=True) for k, v in expected.items()}
         assert expected["loss"].item() == pytest.approx(objective(z1, z2, labels).item(), rel=1e-12)
     with hs.streaming(3):
-        found = objective.terms(z1, z2, labels)
-    assert found.keys() == expected.keys()
-    for part, value in found.items():
+        terms = objective.terms(z1, z2, labels)
+    assert terms.keys() == expected.keys()
+    for part, value in terms.items():
         assert value.item() == pytest.approx(expected[part].item(), rel=1e-11, abs=1e-11)
         (grad,) = torch.autograd.grad(value, [z1], allow_unused=True, retain_graph=True)
         wanted = grads[part][0] if grads[part][0] is not None else torch.zeros_like(z1)
@@ -97,9 +97,9 @@ def test_terms_are_differentiable_and_the_loss_among_them_is_the_loss(name: str,
 
 @pytest.mark.parametrize(("name", "params"), **cases.named(cases.PAIRWISE))
 def test_terms_add_up_to_the_loss(name: str, params: dict[str, Any]) -> None:
-    found = hs.create_objective(name, **params).double().terms(*views(7, 4), some_labels(7))
-    parts = sum(value.item() for part, value in found.items() if part != "loss")
-    assert parts == pytest.approx(found["loss"].item(), rel=1e-9, abs=1e-9)
+    terms = hs.create_objective(name, **params).double().terms(*views(7, 4), some_labels(7))
+    parts = sum(value.item() for part, value in terms.items() if part != "loss")
+    assert parts == pytest.approx(terms["loss"].item(), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["infonce", "ntxent", "siglip", "align_uniform", "mbarlow", "supcon"])
@@ -240,8 +240,8 @@ def test_coupled_anchors_keep_their_digits(t: float, pairs: str) -> None:
     with hs.dense():
         expected = [objective(z1, z2), *torch.autograd.grad(objective(z1, z2), [z1, z2])]
     with hs.streaming(4):
-        found = [objective(z1, z2), *torch.autograd.grad(objective(z1, z2), [z1, z2])]
-    for one, other in zip(found, expected, strict=True):
+        value_and_grads = [objective(z1, z2), *torch.autograd.grad(objective(z1, z2), [z1, z2])]
+    for one, other in zip(value_and_grads, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-13)
 
 
@@ -308,8 +308,8 @@ def test_what_anybody_writes_is_streamed_as_it_is(objective: PairwiseObjective) 
     identity = torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.clone(), lambda tensor: tensor)
     for context in (nullcontext(), identity):
         with hs.streaming(5), context:
-            found = torch.autograd.grad(objective(z1, z2), inputs, allow_unused=True)
-        for one, other in zip(found, expected, strict=True):
+            grads = torch.autograd.grad(objective(z1, z2), inputs, allow_unused=True)
+        for one, other in zip(grads, expected, strict=True):
             one, other = (torch.zeros(()) if grad is None else grad for grad in (one, other))
             torch.testing.assert_close(one, other.expand_as(one), rtol=1e-9, atol=1e-13, check_dtype=False)
 
@@ -358,9 +358,9 @@ def test_one_matrix_serves_both_directions_of_the_symmetric_form(temperature: fl
     with hs.dense():
         expected = [objective(z1, z2), *torch.autograd.grad(objective(z1, z2), inputs)]
     with hs.streaming(rows):
-        found = [objective(z1, z2), *torch.autograd.grad(objective(z1, z2), inputs)]
+        value_and_grads = [objective(z1, z2), *torch.autograd.grad(objective(z1, z2), inputs)]
         one_side = torch.autograd.grad(objective(z1.detach(), z2), z2)
-    for one, other in zip([*found, *one_side], [*expected, expected[2]], strict=True):
+    for one, other in zip([*value_and_grads, *one_side], [*expected, expected[2]], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)
 
 

@@ -74,8 +74,8 @@ def test_strips_have_the_gradient_of_the_whole(objective: PairwiseObjective, ext
     with hs.dense():
         expected = values_and_gradients(objective, z1, z2, negatives)
     with hs.streaming(17):
-        found = values_and_gradients(objective, z1, z2, negatives)
-    assert_same(found, expected, rtol=1e-9, atol=1e-12)
+        streamed = values_and_gradients(objective, z1, z2, negatives)
+    assert_same(streamed, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("block_rows", [17, 34, 60])

@@ -39,8 +39,8 @@ def values_and_gradients(
     return [loss.detach(), *torch.autograd.grad(loss, inputs, allow_unused=True)]
 
 
-def assert_same(found: list[Tensor | None], expected: list[Tensor | None], **tolerance: float) -> None:
-    for one, other in zip(found, expected, strict=True):
+def assert_same(actual: list[Tensor | None], expected: list[Tensor | None], **tolerance: float) -> None:
+    for one, other in zip(actual, expected, strict=True):
         assert one is not None and other is not None
         torch.testing.assert_close(one, other, check_dtype=False, **(tolerance or {"rtol": 1e-10, "atol": 1e-13}))
 
@@ -69,10 +69,10 @@ def test_float32_keeps_its_digits_on_many_rows(name: str) -> None:
     objective = hs.create_objective(name)
     exact = values_and_gradients(objective, z1.requires_grad_(), z2.requires_grad_())
     with hs.streaming(150):
-        found = values_and_gradients(objective, *(z.detach().float().requires_grad_() for z in (z1, z2)))
+        rounded = values_and_gradients(objective, *(z.detach().float().requires_grad_() for z in (z1, z2)))
     largest = max(float(grad.abs().max()) for grad in exact[1:] if grad is not None)
-    assert_same(found[:1], exact[:1], rtol=2e-6, atol=1e-6)
-    assert_same(found[1:], exact[1:], rtol=1e-5, atol=2e-6 * largest)
+    assert_same(rounded[:1], exact[:1], rtol=2e-6, atol=1e-6)
+    assert_same(rounded[1:], exact[1:], rtol=1e-5, atol=2e-6 * largest)
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
@@ -87,8 +87,8 @@ def test_the_largest_scale_is_far_from_the_ends_of_float32(symmetric: bool, abov
     with hs.dense():
         exact = values_and_gradients(objective, z1.requires_grad_(), z2.requires_grad_())
     with hs.streaming(7):
-        found = values_and_gradients(objective, *(z.detach().float().requires_grad_() for z in (z1, z2)))
-    assert_same(found, exact, rtol=2e-5, atol=1e-5)
+        rounded = values_and_gradients(objective, *(z.detach().float().requires_grad_() for z in (z1, z2)))
+    assert_same(rounded, exact, rtol=2e-5, atol=1e-5)
 
 
 class Cubed(LogSumObjective):
@@ -205,12 +205,14 @@ def test_a_learned_scale_is_moved_by_similarities_that_move_nothing_else(negativ
     objective = one_sided(learnable=True).double()
     assert usable_scale(objective) is not None
     z1, z2 = (z.requires_grad_() for z in views(9, 5))
-    found = []
+    values_and_grads = []
     for context in (hs.dense(), hs.streaming(4)):
         with context:
             loss = objective(z1, z2)
-        found.append([loss, *torch.autograd.grad(loss, [z1, *objective.parameters()], materialize_grads=True)])
-    for one, other in zip(*found, strict=True):
+        values_and_grads.append(
+            [loss, *torch.autograd.grad(loss, [z1, *objective.parameters()], materialize_grads=True)]
+        )
+    for one, other in zip(*values_and_grads, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)
 
 

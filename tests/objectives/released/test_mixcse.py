@@ -25,9 +25,9 @@ def test_mixes_are_those_of_the_whole_batch(size: int, symmetric: bool) -> None:
 
     differences = ref.finite_difference(expected, z1.numpy(), z2.numpy())
     a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
-    found = objective(a, b)
-    found.backward()
-    assert found.item() == pytest.approx(expected(z1, z2), rel=1e-12)
+    loss = objective(a, b)
+    loss.backward()
+    assert loss.item() == pytest.approx(expected(z1, z2), rel=1e-12)
     for grad, difference in zip((a.grad, b.grad), differences, strict=True):
         np.testing.assert_allclose(grad.numpy(), difference, atol=1e-7)
 

@@ -53,7 +53,7 @@ def released_gradient(
 ) -> ref.Gradients:
     """Σ_j W_ij n_j - P_i y_i for every anchor whose gate is open, and -P_i x_i for every positive whose gate is."""
     h, g = ref.unit_rows(z1), ref.unit_rows(z2)
-    found = [[[0.0] * len(h[0]) for _ in h] for _ in range(2)]
+    grads = [[[0.0] * len(h[0]) for _ in h] for _ in range(2)]
     for turn, (x, y) in enumerate(((h, g), (g, h))):
         weights, keys = released_weights(name, x, y, stage, tau, nu), y if name == "mmhs" else x
         gates, others = released_gates(x, stage, margin), released_gates(y, stage, margin)
@@ -61,9 +61,9 @@ def released_gradient(
             pull = ratio * math.fsum(weights[i])
             for k in range(len(x[i])):
                 push = math.fsum(weights[i][j] * keys[j][k] for j in range(len(x)))
-                found[turn][i][k] += gates[i] * (push - pull * y[i][k])
-                found[1 - turn][i][k] -= others[i] * pull * x[i][k]
-    return ref.raw_gradients(z1, found[0]), ref.raw_gradients(z2, found[1])
+                grads[turn][i][k] += gates[i] * (push - pull * y[i][k])
+                grads[1 - turn][i][k] -= others[i] * pull * x[i][k]
+    return ref.raw_gradients(z1, grads[0]), ref.raw_gradients(z2, grads[1])
 
 
 MODIFIED = {"mmhe": 10.0, "mmhs": 1.0, "mbarlow": 30.0, "mvicreg": 30.0}

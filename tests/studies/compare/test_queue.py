@@ -48,9 +48,9 @@ def test_a_cell_is_enqueued_once_and_ends_with_its_result(connect):
     trial, cell = queue.claim(names(3))
     assert cell == "id0"
     queue.finish(trial, 91.5, {"scores": {"knn": 91.5}})
-    found = connect().attempts()  # as another worker sees it
-    assert found["id0"].state == "done" and found["id0"].result == {"scores": {"knn": 91.5}}
-    assert found["id1"].state == "waiting"
+    attempts = connect().attempts()  # as another worker sees it
+    assert attempts["id0"].state == "done" and attempts["id0"].result == {"scores": {"knn": 91.5}}
+    assert attempts["id1"].state == "waiting"
 
 
 def test_a_worker_takes_only_cells_it_knows(connect):

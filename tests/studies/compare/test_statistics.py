@@ -110,10 +110,10 @@ def test_without_a_true_difference_false_claims_stay_within_five_percent():
 @pytest.mark.parametrize("lead", [1.2, 2.5])
 def test_a_planted_difference_is_found_as_often_as_the_power_says(lead):
     rng, seeds = np.random.default_rng(7), 10
-    found = np.mean([ours.sign_flip_test(_paired(_study(rng, 2, seeds, lead))[0]) < 0.05 for _ in range(300)])
+    share = np.mean([ours.sign_flip_test(_paired(_study(rng, 2, seeds, lead))[0]) < 0.05 for _ in range(300)])
     shift = lead / math.sqrt(2) * math.sqrt(seeds)  # of the paired t statistic
     power = 1 - stats.nct.cdf(stats.t.ppf(0.975, seeds - 1), seeds - 1, shift)
-    assert found == pytest.approx(power, abs=0.08)
+    assert share == pytest.approx(power, abs=0.08)
 
 
 def test_the_seeds_that_could_decide_do_decide_four_times_in_five():

@@ -11,10 +11,10 @@ from hypersphere.studies.compare import views
 
 def test_histograms_hardest_shares_and_ranks_of_an_orthonormal_batch():
     z = torch.eye(6)
-    found = views.summary(z, z)
-    assert found["positive"][-1] == 1.0 and found["negative"][views.BINS // 2] == 1.0  # cosines 1 and 0
-    assert set(found["hardest"].values()) == {0.2}  # of five equal negatives
-    assert found["effective_rank"] == pytest.approx(6.0, abs=1e-3)
+    summary = views.summary(z, z)
+    assert summary["positive"][-1] == 1.0 and summary["negative"][views.BINS // 2] == 1.0  # cosines 1 and 0
+    assert set(summary["hardest"].values()) == {0.2}  # of five equal negatives
+    assert summary["effective_rank"] == pytest.approx(6.0, abs=1e-3)
 
 
 def test_the_hardest_share_by_hand():
@@ -30,7 +30,7 @@ def test_the_hardest_share_by_hand():
 def test_lemma1_lower_end_is_where_a_step_begins_to_bring_the_anchor_closer():
     generator = torch.Generator().manual_seed(1)
     x, y = (torch.nn.functional.normalize(torch.randn(40, 8, generator=generator).double()) for _ in range(2))
-    found = views.summary(x, y)["lemma1"]["0.01"]
+    lower_ends = views.summary(x, y)["lemma1"]["0.01"]
     ends = []
     for i in range(40):
         j = max((j for j in range(40) if j != i), key=lambda j: float(x[i] @ y[j]))
@@ -43,8 +43,8 @@ def test_lemma1_lower_end_is_where_a_step_begins_to_bring_the_anchor_closer():
             low, high = (low, middle) if closer else (middle, high)
         ends.append(high)
     expected = torch.quantile(torch.tensor(ends), torch.tensor(views.QUANTILES))
-    assert found["exists"] == 1.0
-    assert found["quantiles"] == pytest.approx(expected.tolist(), abs=2e-3)
+    assert lower_ends["exists"] == 1.0
+    assert lower_ends["quantiles"] == pytest.approx(expected.tolist(), abs=2e-3)
 
 
 def test_views_that_are_not_there_or_not_finite_are_empty(tmp_path):

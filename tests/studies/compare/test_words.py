@@ -55,9 +55,9 @@ def test_a_tie_is_said_with_the_seeds_that_could_decide():
 
 
 def test_five_seeds_decide_nothing_and_it_is_said_why():
-    found = comparison(seeds=5)
-    assert not any(each.decided for each in found.differences)
-    said = " ".join(verdict(found))
+    result = comparison(seeds=5)
+    assert not any(each.decided for each in result.differences)
+    said = " ".join(verdict(result))
     assert "With 5 seeds p cannot be below 0.0625" in said and "7 seeds could" in said
     assert "dhel and ntxent cannot be told apart with 5 seeds, 7 could" in said
     assert floor_in_words(7, 2) == ""
@@ -70,32 +70,32 @@ def test_the_best_trial_is_chosen_and_its_settings_are_told():
 
 
 def test_an_objective_that_failed_is_a_row_with_its_reason():
-    found = comparison(fail=("vicreg",))
-    assert found.complete and found.ranking[-1].name == "vicreg"
-    page = comparison_page(found)
+    result = comparison(fail=("vicreg",))
+    assert result.complete and result.ranking[-1].name == "vicreg"
+    page = comparison_page(result)
     assert "the &lt;loss&gt; is not finite" in page and "<loss>" not in page
-    assert "no score" in as_markdown(found)
+    assert "no score" in as_markdown(result)
 
 
 def test_the_tables_are_whole_and_the_tree_is_json():
-    found = comparison()
-    assert as_latex(found).count(r"\\") == 1 + 4
-    tree = json.loads(json.dumps(json_safe(as_tree(found)), allow_nan=False))
-    assert [row["name"] for row in tree["rows"]] == [row.name for row in found.ranking]
+    result = comparison()
+    assert as_latex(result).count(r"\\") == 1 + 4
+    tree = json.loads(json.dumps(json_safe(as_tree(result)), allow_nan=False))
+    assert [row["name"] for row in tree["rows"]] == [row.name for row in result.ranking]
     assert tree["differences"][0]["improvement"] == 1.0 and tree["groups"][0] == ["dhel"]
 
 
 def test_a_study_that_is_not_over_says_so():
     plan = Plan(read_study("digits", objectives="ntxent,dhel", trials=2, seeds=2))
-    found = collect(plan, {})
-    assert not found.complete and "not over" in verdict(found)[0]
-    assert "No objective has a test score yet" in comparison_page(found)
+    result = collect(plan, {})
+    assert not result.complete and "not over" in verdict(result)[0]
+    assert "No objective has a test score yet" in comparison_page(result)
 
 
 @pytest.mark.parametrize("value", [0.0205, 0.97])
 def test_an_optimum_at_the_end_of_its_range_is_flagged(value):
-    found = comparison()
-    plan = found.plan
+    result = comparison()
+    plan = result.plan
     from hypersphere.studies.compare.results import _at_bound
 
     (sentence,) = _at_bound(plan, "dhel", {"objective.temperature": value}, plan.study.base({"name": "dhel"})).values()
