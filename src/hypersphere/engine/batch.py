@@ -316,7 +316,7 @@ class Direction:
         return Anchors(
             rows=x,
             others=y,
-            views=tuple(views),
+            other_views=tuple(views[other] for other in self.others),
             indices=indices,
             positive=positive,
             negatives=tuple(matrices),
