@@ -47,6 +47,7 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "cloa": {"base": (), "num_classes": (), "dim": (), "weight": (), "seed": ()},
     "mixup": {"base": (), "kind": ("negatives", "positive"), "mix": (), "normalize": ()},
     "spectral": {},
+    "cosent": {"scale": (), "similarity": ("cosine", "angle")},
 }
 
 

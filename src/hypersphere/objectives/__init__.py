@@ -7,6 +7,7 @@ from hypersphere.objectives.base import FeatureObjective, Objective, PairwiseObj
 from hypersphere.objectives.covariance import Barlow, VICReg
 from hypersphere.objectives.decoupled import DCL, DCLW, DCLPlus
 from hypersphere.objectives.energy import DHEL, MHE, MHS, Spectral
+from hypersphere.objectives.graded import CoSENT
 from hypersphere.objectives.hardest import HardestObjective
 from hypersphere.objectives.hyperbolic import Hyperbolic
 from hypersphere.objectives.infonce import ArcCon, Debiased, Geodesic, InfoNCE, NTXent
@@ -36,6 +37,7 @@ __all__ = [
     "AlignUniform",
     "ArcCon",
     "Barlow",
+    "CoSENT",
     "DCLPlus",
     "Debiased",
     "FeatureObjective",

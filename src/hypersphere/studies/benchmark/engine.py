@@ -49,7 +49,7 @@ def objective_result(case: Case, size: int, dim: int, repeats: int) -> Result:
     actions: dict[str, Callable[[], object]] = {}
     if needed.products:
         actions |= {"blocked": blocked(needed, size, dim), "whole": whole(needed, size, dim)}
-    actions["ours"] = lambda: step(objective, z1, z2, labels)
+    actions["ours"] = lambda: step(loss_of(objective), z1, z2, labels)
     if case.elementwise:
         actions["pass"] = elementwise(case.elementwise, needed.matrices, size)
     plain_form = case.plain

@@ -148,7 +148,7 @@ def loss_of(label: str, by: str, dim: int) -> Loss:
     objective = case.create(dim)
     plain = case.plain
     if by == OURS:
-        return objective
+        return cases.loss_of(objective)
     if plain is None:
         raise ValueError(f"{label} has no plain form")
 
