@@ -70,7 +70,11 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
         pairs.append((pairs[0][0].detach()[:0], pairs[0][1][:0]))
     inverses = [inverse for _, inverse in pairs]
     rows, labels = [rows for rows, _ in pairs], None if inputs.labels is None else inputs.labels.long()
-    scores = None if inputs.scores is None else inputs.scores.detach().to(torch.promote_types(inputs.scores.dtype, torch.float32))
+    scores = (
+        None
+        if inputs.scores is None
+        else inputs.scores.detach().to(torch.promote_types(inputs.scores.dtype, torch.float32))
+    )
     ids, extra_ids, guide = _known_negatives(inputs)
     if world_size(objective.gather) == 1:
         shard, extra, everyone = Shard((len(rows[0]),), 0), Shard((len(rows[-1]),), 0), [requests or []]
@@ -319,7 +323,7 @@ class Direction:
         return Anchors(
             rows=x,
             others=y,
-            views=tuple(views),
+            other_views=tuple(views[other] for other in self.others),
             indices=indices,
             positive=positive,
             negatives=tuple(matrices),

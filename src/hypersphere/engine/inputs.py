@@ -31,7 +31,7 @@ class Inputs:
     views: tuple[Tensor, ...] = ()  # (N, D) each: the third view and those after it, with gradient
     ids: Tensor | None = None  # (N,) rows of equal ids are no negatives of each other; -1: equal to nothing
     ids_negatives: Tensor | None = None  # (M,)
-    guide: Tensor | tuple[Tensor, Tensor] | None = None  # (N, G) of both views, or one for each
+    guide: Tensor | tuple[Tensor, ...] | None = None  # (N, G) of all views, or one for each
     guide_negatives: Tensor | None = None  # (M, G)
     scores: Tensor | None = None  # (N,) how similar the two rows of an instance are
     rule: GuideRule = GuideRule()

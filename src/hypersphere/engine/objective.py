@@ -33,7 +33,7 @@ class Anchors:
 
     rows: Tensor  # (B, D) the anchors x_i
     others: Tensor  # (B, D) their other views y_i
-    views: tuple[Tensor, ...]  # (B, D) all views of the same instances, these two among them
+    other_views: tuple[Tensor, ...]  # (B, D) each: all other views of the same instances, y_i first
     indices: Tensor  # (B,) their indices in the batch
     positive: Tensor  # (B,) x_i·y_i
     negatives: tuple[Tensor, ...]  # (B, M) one matrix for each that the objective reads

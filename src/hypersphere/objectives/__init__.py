@@ -8,6 +8,7 @@ from hypersphere.objectives.covariance import Barlow, VICReg
 from hypersphere.objectives.decoupled import DCL, DCLW, DCLPlus
 from hypersphere.objectives.energy import DHEL, MHE, MHS, Spectral
 from hypersphere.objectives.graded import CoSENT
+from hypersphere.objectives.guided import Guided
 from hypersphere.objectives.hardest import HardestObjective
 from hypersphere.objectives.hyperbolic import Hyperbolic
 from hypersphere.objectives.infonce import ArcCon, Debiased, Geodesic, InfoNCE, NTXent
@@ -15,6 +16,7 @@ from hypersphere.objectives.kernel import KCL
 from hypersphere.objectives.logsumexp import LogSumObjective
 from hypersphere.objectives.mixup import Mixup
 from hypersphere.objectives.modified import ModifiedBarlow, ModifiedMHE, ModifiedMHS, ModifiedVICReg
+from hypersphere.objectives.multiview import MultiViewDHEL, MultiViewInfoNCE, Pairwise
 from hypersphere.objectives.paradigm import Paradigm
 from hypersphere.objectives.presets import list_presets
 from hypersphere.objectives.registry import create_objective, list_objectives, register
@@ -42,6 +44,7 @@ __all__ = [
     "Debiased",
     "FeatureObjective",
     "Geodesic",
+    "Guided",
     "HardestObjective",
     "Hyperbolic",
     "InfoNCE",
@@ -51,8 +54,11 @@ __all__ = [
     "ModifiedMHE",
     "ModifiedMHS",
     "ModifiedVICReg",
+    "MultiViewDHEL",
+    "MultiViewInfoNCE",
     "NTXent",
     "Objective",
+    "Pairwise",
     "PairwiseObjective",
     "Paradigm",
     "SigLIP",

@@ -115,6 +115,14 @@ class CLOA(Objective):
                 self.base.reduction = self.reduction
 
     @property
+    def takes(self) -> Any:
+        return getattr(self.base, "takes", frozenset())
+
+    @property
+    def needs(self) -> Any:
+        return getattr(self.base, "needs", frozenset())
+
+    @property
     def raw_rows(self) -> bool:
         return bool(getattr(self.base, "raw_rows", False))
 

@@ -30,7 +30,7 @@ from hypersphere.objectives.settings import (
 )
 from hypersphere.torch_internals import uncompiled
 
-SHOWN_IF_CHANGED = ("extra_negatives", "pool", "reduction", "gather", "learnable")
+SHOWN_IF_CHANGED = ("extra_negatives", "pool", "reads", "reduction", "gather", "learnable")
 
 
 def _declare(cls: type) -> None:
@@ -59,7 +59,8 @@ class Objective(nn.Module):
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
     fewest: ClassVar[int] = 1  # so many instances a batch has at least
     raw_rows: ClassVar[Any] = False  # True: works on raw features, so huge rows may overflow
-    takes: ClassVar[frozenset[str]] = frozenset()  # of negatives, ids, guide, scores, views: what a call may give
+    takes: ClassVar[Any] = frozenset()  # of negatives, ids, guide, scores, views: what a call may give
+    needs: ClassVar[Any] = frozenset()  # those it cannot do without, and "labels"
     nature: ClassVar[str] = ""  # why it takes no more, as in "compares features, not pairs"
 
     reduction: str = choice("mean", "sum", "none", default="mean")
@@ -143,6 +144,11 @@ class Objective(nn.Module):
         common = ("reduction", "gather", "learnable")
         return {**{k: v for k, v in declared.items() if k not in common}, **{k: declared[k] for k in common}}
 
+    @classmethod
+    def citation(cls) -> str:
+        """Paper and equation."""
+        return cls.source
+
     def check(self) -> None:
         """Called when the settings are in place; for what concerns several of them."""
 
@@ -174,7 +180,7 @@ class Objective(nn.Module):
         views: Sequence[Tensor] = (),
         ids: Tensor | None = None,
         ids_negatives: Tensor | None = None,
-        guide: Tensor | tuple[Tensor, Tensor] | None = None,
+        guide: Tensor | tuple[Tensor, ...] | None = None,
         guide_negatives: Tensor | None = None,
         scores: Tensor | None = None,
     ) -> Tensor:
@@ -184,7 +190,7 @@ class Objective(nn.Module):
         negatives: (M, D) further columns.
         views: (N, D) each, further views of the same instances.
         ids, ids_negatives: (N,), (M,) rows of equal ids are no negatives of each other; -1 equals nothing.
-        guide, guide_negatives: (N, G) or a pair of them, (M, G): what another model makes of the same rows. A column
+        guide, guide_negatives: (N, G) or one for each view, (M, G): what another model makes of the same rows. A column
             that it finds more similar to an anchor than the anchor's positive is no negative; see ``guided``.
         scores: (N,) how similar the two rows of each instance are; for ``cosent``.
         """
@@ -202,7 +208,7 @@ class Objective(nn.Module):
         views: Sequence[Tensor] = (),
         ids: Tensor | None = None,
         ids_negatives: Tensor | None = None,
-        guide: Tensor | tuple[Tensor, Tensor] | None = None,
+        guide: Tensor | tuple[Tensor, ...] | None = None,
         guide_negatives: Tensor | None = None,
         scores: Tensor | None = None,
     ) -> Statistics:
@@ -212,6 +218,9 @@ class Objective(nn.Module):
 
     def _evaluated(self, inputs: Inputs, terms: bool) -> Statistics:
         with raise_on_all_ranks(self.gather, self.described):
+            for name in sorted(self.needs):
+                if getattr(inputs, name) is None:
+                    raise ValueError(f"{self.name} needs {name}: give {name}= in its call")
             return self.evaluate(inputs, terms)
 
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
@@ -223,7 +232,9 @@ class Objective(nn.Module):
             if name == "labels" or name in self.takes or name.removesuffix("_negatives") in self.takes:
                 continue
             if name == "views":
-                raise ValueError(f"{self.name} compares two views; hypersphere.Pairwise(base={self.name!r}) takes more")
+                raise ValueError(
+                    f"{self.name} compares two views; for more take the objective 'pairwise' with base={self.name!r}"
+                )
             if name == "scores":
                 raise ValueError(f"{self.name} does not grade pairs: it takes no scores (cosent does)")
             raise ValueError(f"{self.name} {self.nature}: it takes no {name}")
@@ -292,7 +303,7 @@ class PairwiseObjective(Objective):
     labelled: ClassVar[Any] = False
     sum_directions: ClassVar[Any] = False
     farthest: ClassVar[Any] = -math.inf
-    takes: ClassVar[frozenset[str]] = frozenset({"negatives", "ids", "guide"})
+    takes: ClassVar[Any] = frozenset({"negatives", "ids", "guide"})
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor | Statistics:
         """The loss (B,) of B anchors from their positive similarity (B,) and their columns (B, M).

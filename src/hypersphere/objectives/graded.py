@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, softplus
 
-from hypersphere.engine import Anchors, Inputs, Statistics, masked_logsumexp
+from hypersphere.engine import Anchors, Statistics, masked_logsumexp
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import choice, number
@@ -33,7 +33,7 @@ class CoSENT(PairwiseObjective):
     source = "Su 2022; Li & Li 2024"
     negatives = ()
     reductions = ("mean",)
-    takes = frozenset({"scores"})
+    takes = needs = frozenset({"scores"})
     nature = "grades pairs of rows and has no negatives"
     scale: float = number(default=20.0, above=0, tune=(1.0, 50.0))
     similarity: str = choice("cosine", "angle", default="cosine")
@@ -41,11 +41,6 @@ class CoSENT(PairwiseObjective):
     @property
     def only_similarities(self) -> bool:
         return self.similarity == "cosine"
-
-    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
-        if inputs.scores is None:
-            raise ValueError("cosent needs scores: how similar the two rows of each pair are, one number per row")
-        return super().evaluate(inputs, terms)
 
     def block(self, anchors: Anchors) -> Statistics:
         assert anchors.scores is not None

@@ -99,6 +99,7 @@ class Hyperbolic(Objective):
     weight: float = number(default=0.1, at_least=0, tune=(0.01, 1.0))
 
     raw_rows = True
+    takes = InfoNCE.takes
 
     def build(self) -> None:
         common: dict[str, Any] = {"reduction": self.reduction, "gather": self.gather, "learnable": self.learnable}

@@ -11,9 +11,10 @@ from torch.nn.functional import pad
 
 from hypersphere.engine import Anchors, Inputs, Statistics
 from hypersphere.engine.batch import apply_metric
-from hypersphere.objectives.base import Objective, PairwiseObjective
-from hypersphere.objectives.registry import as_objective, register
-from hypersphere.objectives.settings import Setting, anything, choice, flag, number
+from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.objectives.registry import register
+from hypersphere.objectives.settings import choice, flag, number
+from hypersphere.objectives.wrapper import Wrapper
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class MixedNegatives:
 
 
 @register("mixup")
-class Mixup(Objective):
+class Mixup(Wrapper):
     """Any objective that has negatives, with one more for each anchor, mixed from two other vectors.
 
     kind "negatives": λ n_1 + (1-λ) n_2 of the anchor's hardest and second hardest negatives, λ = ``mix``;
@@ -117,41 +118,13 @@ class Mixup(Objective):
     """
 
     source = "Nie et al. 2023, Appendix E"
-    final = ("base",)
-    base: Any = anything(default="infonce")
     kind: str = choice("negatives", "positive", default="negatives")
     mix: float = number(default=0.2, at_least=0, at_most=1, tune=(0.05, 0.5))
     normalize: bool = flag(default=False)
 
-    def build(self) -> None:
-        base = as_objective(self.base, "mixup's base", gather=self.gather, **self.passed_on())
-        if not isinstance(base, Objective) or isinstance(base, Mixup):
-            raise ValueError(f"mixup needs one of hypersphere's other objectives as its base, not {base!r}")
+    def check_base(self, base: Any) -> None:
+        super().check_base(base)
         base.map_pairwise(self.mixed)  # says why, if there is nothing to mix
-        if base.gather != self.gather:
-            raise ValueError(f"mixup has gather={self.gather} but its base {base!r} has not")
-        if "reduction" not in self._given:
-            self.reduction = base.reduction
-        elif self.reduction != base.reduction:
-            if base is self.base:
-                raise ValueError(f"mixup has reduction={self.reduction!r} but its base {base!r} has {base.reduction!r}")
-            base.reduction = self.reduction
-        self.base = base
-
-    def _learn(self, settings: dict[str, Setting]) -> None:
-        """Learns nothing here: all learned parameters belong to the base."""
-
-    def follow(self) -> None:
-        self.base.gather, self.base.reduction = self.gather, self.reduction
-
-    @property
-    def raw_rows(self) -> bool:
-        return bool(self.base.raw_rows)
-
-    @property
-    def dim(self) -> int:
-        """The width that a ``cloa`` inside is made for; other bases have none."""
-        return int(self.base.dim)
 
     def mixed(self, part: PairwiseObjective) -> MixedNegatives:
         return MixedNegatives(part, self.mix, self.kind, self.normalize)

@@ -24,6 +24,17 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     },
     # MultipleNegativesRankingLoss: scale 20 on cosines, one direction.
     "sentence-transformers": {"infonce": {"temperature": 1 / 20}},
+    # GISTEmbedLoss of sentence-transformers: one softmax over all comparisons, the guide's rows in the call.
+    "gist": {"guided": {"base": {"name": "infonce", "pool": "all", "temperature": 0.01}}},
+    # The rule of Qwen3-Embedding; give the documents' ids too. The temperature is ms-swift's, the report names none.
+    "qwen3": {
+        "guided": {
+            "base": {"name": "infonce", "pool": "all", "temperature": 0.1},
+            "source": "self",
+            "margin": -0.1,
+            "reads": ("cross", "same", "extra"),
+        }
+    },
     # ClipLoss, and SigLipLoss as --siglip sets it up, with the model's initial logit scale and bias, both learned.
     "open_clip": {
         "infonce": {"temperature": 0.07, "symmetric": True, "learnable": True},

@@ -33,7 +33,7 @@ def markdown() -> str:
     rows = ["| name | what it does | parameters | source |", "|---|---|---|---|"]
     for name in list_objectives():
         cls = objective_class(name)
-        rows.append(f"| `{name}` | {summary(cls)} | {parameters(cls)} | {cls.source} |")
+        rows.append(f"| `{name}` | {summary(cls)} | {parameters(cls)} | {cls.citation()} |")
     return "\n".join(rows)
 
 

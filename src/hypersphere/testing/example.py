@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.objectives import FeatureObjective, Objective, within
+from hypersphere.objectives import FeatureObjective, Objective
 from hypersphere.objectives.functions import FunctionObjective
 from hypersphere.objectives.released import WholeObjective
 
@@ -45,7 +45,7 @@ def call(
     two views."""
     require_callable(objective)
     if isinstance(objective, Objective):
-        graded = any("scores" in each.takes for each in within(objective))
+        graded = "scores" in objective.takes
         given = {"scores": some_scores(len(z1)) if scores is None else scores} if graded else {}
         value = objective(z1, z2, labels, negatives=negatives, **given)
     else:
@@ -109,7 +109,7 @@ def compares_pairs(objective: Any) -> bool:
 
 def takes_negatives(objective: Any) -> bool:
     """Whether the objective compares pairs and takes extra negatives."""
-    return compares_pairs(objective) and "negatives" in list(within(objective))[-1].takes
+    return compares_pairs(objective) and "negatives" in objective.takes
 
 
 def dimension(objective: Any, otherwise: int) -> int:

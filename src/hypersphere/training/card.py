@@ -111,7 +111,7 @@ def _recipe(recipe: Recipe) -> str:
 
 
 def _sources(recipe: Recipe) -> str:
-    source = recipe.create_objective().source
+    source = recipe.create_objective().citation()
     sources = [f"- objective: {source}"] if source else []
     if recipe.about.source:
         sources.append(f"- protocol: {escaped(recipe.about.source)}")

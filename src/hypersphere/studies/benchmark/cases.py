@@ -118,7 +118,7 @@ def inputs(size: int, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     return z1.requires_grad_(), z2.requires_grad_(), labels
 
 
-def loss_of(objective: Objective) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def as_loss(objective: Objective) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """The objective as a function of two views and labels; labels are the scores of an objective of graded pairs."""
     if "scores" in objective.takes:
         return lambda z1, z2, labels: objective(z1, z2, scores=labels.to(z1.dtype))
