@@ -8,7 +8,7 @@ The protocol of one evaluation, the same on every rank:
 | step | collective | carries |
 |---|---|---|
 | shapes | ``exchange`` | sizes, dimensions, dtype, presence of labels, ids and scores, which gradients are needed |
-| rows | ``gather_rows`` | unit rows of views and negatives, labels, ids, guides and scores, padded to the longest shard |
+| rows | ``gather_rows`` | unit rows of views and negatives, labels, ids, guides, scores; padded to the longest shard |
 | blocks | none | each rank differentiates its own anchors against all columns |
 | check | ``exchange`` | nothing: every rank has finished its blocks |
 | losses | ``gather_statistics`` | the loss of every anchor; every statistic if anchors are coupled or for terms |
