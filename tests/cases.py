@@ -125,6 +125,8 @@ def needs_only_two_views(name: str) -> bool:
 
 TWO_VIEWS = [name for name in hs.list_objectives() if needs_only_two_views(name)]
 
+MIXABLE = [name for name in TWO_VIEWS if name != "mixup" and "negatives" in hs.create_objective(name).takes]
+
 
 def named(cases: list[Case]) -> dict[str, Any]:
     """Arguments of pytest.mark.parametrize, with readable ids."""

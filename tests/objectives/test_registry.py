@@ -57,6 +57,7 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "mv_infonce": {"temperature": (), "denominator": ("all", "other")},
     "mv_dhel": {"temperature": (), "pairs": ("unordered", "ordered")},
     "pairwise": {"base": ()},
+    "cosent": {"scale": (), "similarity": ("cosine", "angle")},
 }
 
 

@@ -30,6 +30,7 @@ class Batch:
 
     rows: tuple[Tensor, ...]  # z1, z2, further views, and last the negatives
     labels: Groups | None  # of the instances
+    scores: Tensor | None  # (N,) of the pairs of views
     ids: Groups | None
     extra_ids: Groups | None
     guide: Guide | None
@@ -69,19 +70,25 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
         pairs.append((pairs[0][0].detach()[:0], pairs[0][1][:0]))
     inverses = [inverse for _, inverse in pairs]
     rows, labels = [rows for rows, _ in pairs], None if inputs.labels is None else inputs.labels.long()
+    scores = (
+        None
+        if inputs.scores is None
+        else inputs.scores.detach().to(torch.promote_types(inputs.scores.dtype, torch.float32))
+    )
     ids, extra_ids, guide = _known_negatives(inputs)
     if world_size(objective.gather) == 1:
         shard, extra, everyone = Shard((len(rows[0]),), 0), Shard((len(rows[-1]),), 0), [requests or []]
     else:
-        shard, extra, everyone = agree_on_shapes(rows, labels, ids, guide, requests or [])
+        shard, extra, everyone = agree_on_shapes(rows, labels, ids, guide, scores, requests or [])
         rows = [gather_rows(each.detach(), shard) for each in rows[:-1]] + [gather_rows(rows[-1].detach(), extra)]
-        labels, ids = (None if each is None else gather_rows(each, shard) for each in (labels, ids))
+        labels, ids, scores = (None if each is None else gather_rows(each, shard) for each in (labels, ids, scores))
         extra_ids = None if extra_ids is None else gather_rows(extra_ids, extra)
         guide = [gather_rows(each, shard) for each in guide[:-1]] + [gather_rows(each, extra) for each in guide[-1:]]
     check_size(objective, shard.total)
     batch = Batch(
         rows=tuple(rows),
         labels=None if labels is None else Groups(labels),
+        scores=scores,
         ids=None if ids is None else Groups(ids),
         extra_ids=None if extra_ids is None else Groups(extra_ids),
         guide=Guide(tuple(guide), inputs.rule) if guide else None,
@@ -323,6 +330,7 @@ class Direction:
             masks=tuple(masks),
             same_label=tuple(same) if objective.labelled else None,
             labels=None if labels is None else labels.keys[indices],
+            scores=None if self.batch.scores is None else self.batch.scores[block],
             context=context,
         )
 

@@ -7,8 +7,8 @@ The protocol of one evaluation, the same on every rank:
 
 | step | collective | carries |
 |---|---|---|
-| shapes | ``exchange`` | sizes, dimensions, dtype, presence of labels and ids, which gradients are needed |
-| rows | ``gather_rows`` | unit rows of views and negatives, labels, ids and guides, padded to the longest shard |
+| shapes | ``exchange`` | sizes, dimensions, dtype, presence of labels, ids and scores, which gradients are needed |
+| rows | ``gather_rows`` | unit rows of views and negatives, labels, ids, guides, scores; padded to the longest shard |
 | blocks | none | each rank differentiates its own anchors against all columns |
 | check | ``exchange`` | nothing: every rank has finished its blocks |
 | losses | ``gather_statistics`` | the loss of every anchor; every statistic if anchors are coupled or for terms |
@@ -217,7 +217,12 @@ def agree_on_labels(labels: object) -> None:
 
 
 def agree_on_shapes(
-    rows: list[Tensor], labels: Tensor | None, ids: Tensor | None, guide: list[Tensor], requests: list[int]
+    rows: list[Tensor],
+    labels: Tensor | None,
+    ids: Tensor | None,
+    guide: list[Tensor],
+    scores: Tensor | None,
+    requests: list[int],
 ) -> tuple[Shard, Shard, list[list[int]]]:
     """The shards of instances and of extra negatives, and every rank's requests; raises on all ranks if views do not
     fit together. ``rows`` and ``guide`` hold those of each view, then those of the extra negatives."""
@@ -230,6 +235,7 @@ def agree_on_shapes(
         "number of views": len(rows) - 1,
         "presence of ids": int(ids is not None),
         "dimension of the guide": guide[0].shape[1] * guide[0].dtype.itemsize if guide else 0,
+        "bytes of a score": 0 if scores is None else scores.dtype.itemsize,
     }
     own = list(shapes.values())
     everyone = exchange([*own, *requests])

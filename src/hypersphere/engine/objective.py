@@ -40,6 +40,7 @@ class Anchors:
     masks: tuple[Tensor, ...]  # (B, M) one for each matrix: True where a column is a negative of the anchor
     same_label: tuple[Tensor, ...] | None  # (B, M) True at other instances of the anchor's label; if objective.labelled
     labels: Tensor | None  # (B,) -1 means unlabelled
+    scores: Tensor | None  # (B,) how similar the two rows of an instance are
     context: Any  # what objective.prepare returned
 
 

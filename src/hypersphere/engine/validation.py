@@ -32,6 +32,8 @@ def check_inputs(inputs: Inputs) -> None:
         _check_numbers("labels", inputs.labels, z1, len(z1), "(-1: unlabelled)")
     _check_ids(inputs)
     _check_guide(inputs)
+    if inputs.scores is not None:
+        _check_scores(inputs.scores, z1)
 
 
 def _check_matrix(name: str, z: object) -> None:
@@ -62,6 +64,20 @@ def _check_numbers(name: str, given: object, z1: Tensor, size: int, unknown: str
     if given.layout != torch.strided:
         raise ValueError(f"{name} must be a dense tensor, not {given.layout}")
     _check_device(name, given, z1)
+
+
+def _check_scores(scores: object, z1: Tensor) -> None:
+    if not isinstance(scores, Tensor) or scores.shape != z1.shape[:1]:
+        shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise ValueError(f"scores must be a tensor of {len(z1)} numbers, one per row, not {shape}")
+    if not scores.is_floating_point():
+        raise ValueError(f"scores must be floating point numbers, not {scores.dtype}")
+    if scores.layout != torch.strided:
+        raise ValueError(f"scores must be a dense tensor, not {scores.layout}")
+    _check_device("scores", scores, z1)
+    if not bool(scores.isfinite().all()):
+        rows = (~scores.isfinite()).nonzero().flatten().tolist()
+        raise ValueError(f"scores must be finite; those of rows {', '.join(map(str, rows[:8]))} are not")
 
 
 def _check_ids(inputs: Inputs) -> None:

@@ -7,6 +7,7 @@ from hypersphere.objectives.base import FeatureObjective, Objective, PairwiseObj
 from hypersphere.objectives.covariance import Barlow, VICReg
 from hypersphere.objectives.decoupled import DCL, DCLW, DCLPlus
 from hypersphere.objectives.energy import DHEL, MHE, MHS, Spectral
+from hypersphere.objectives.graded import CoSENT
 from hypersphere.objectives.guided import Guided
 from hypersphere.objectives.hardest import HardestObjective
 from hypersphere.objectives.hyperbolic import Hyperbolic
@@ -38,6 +39,7 @@ __all__ = [
     "AlignUniform",
     "ArcCon",
     "Barlow",
+    "CoSENT",
     "DCLPlus",
     "Debiased",
     "FeatureObjective",

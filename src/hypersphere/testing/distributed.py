@@ -12,11 +12,12 @@ from torch.nn.parallel import DistributedDataParallel
 from hypersphere.objectives import Objective
 from hypersphere.testing.example import (
     call,
-    compares_pairs,
     dimension,
     parameters,
     require_one_number,
     some_labels,
+    some_scores,
+    takes_negatives,
     views,
 )
 from hypersphere.testing.workers import workers
@@ -64,7 +65,7 @@ def assert_distributed_exact(
                 module.gather = True
     dim = dimension(objective, dim)
     sizes = [4 if equal_shares else 3 + rank % 3 for rank in range(world_size)]  # uneven: 3, 4, 5, 3, …
-    for extra in (0, 2) if compares_pairs(objective) else (0,):
+    for extra in (0, 2) if takes_negatives(objective) else (0,):
         with torch.random.fork_rng(devices=[]):
             whole = _step(copy.deepcopy(objective), sizes, range(world_size), dim, seed, extra, False)
         try:
@@ -105,7 +106,8 @@ def _step(objective: Any, sizes: list[int], ranks: range, dim: int, seed: int, e
     z1, z2 = embedded[: len(mine)], embedded[len(mine) : 2 * len(mine)]
     if extra:
         negatives = embedded[2 * len(mine) :]
-    value = require_one_number(call(objective, z1, z2, some_labels(sum(sizes))[mine], negatives))
+    labels, scores = some_labels(sum(sizes))[mine], some_scores(sum(sizes))[mine]
+    value = require_one_number(call(objective, z1, z2, labels, negatives, scores))
     value.backward()
     own = [None if p.grad is None else p.grad.clone() for p in parameters(objective)]
     return value.item(), [p.grad.clone() for p in encoder.parameters() if p.grad is not None], own

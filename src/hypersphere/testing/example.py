@@ -28,10 +28,28 @@ def some_labels(size: int) -> Tensor:
     return torch.where(places % 5 == 4, -1, places % 2)
 
 
-def call(objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor, negatives: Tensor | None) -> Tensor:
-    """The loss: our own objectives get labels and negatives, other callables get the two views."""
+def some_scores(size: int) -> Tensor:
+    """Grades of pairs, some of them equal."""
+    return (torch.arange(size) * 7 % 5).double() / 4
+
+
+def call(
+    objective: Callable[..., Any],
+    z1: Tensor,
+    z2: Tensor,
+    labels: Tensor,
+    negatives: Tensor | None,
+    scores: Tensor | None = None,
+) -> Tensor:
+    """The loss: our own objectives get labels and negatives, and scores if they grade pairs; other callables get the
+    two views."""
     require_callable(objective)
-    value = objective(z1, z2, labels, negatives=negatives) if isinstance(objective, Objective) else objective(z1, z2)
+    if isinstance(objective, Objective):
+        graded = "scores" in objective.takes
+        given = {"scores": some_scores(len(z1)) if scores is None else scores} if graded else {}
+        value = objective(z1, z2, labels, negatives=negatives, **given)
+    else:
+        value = objective(z1, z2)
     if not isinstance(value, Tensor):
         raise AssertionError(f"the objective returned {type(value).__name__} instead of a tensor")
     return value
@@ -80,13 +98,18 @@ def is_foreign(objective: Any) -> bool:
 
 
 def compares_pairs(objective: Any) -> bool:
-    """Whether the objective, or its innermost base, is a function of pairs: it streams and takes extra negatives."""
+    """Whether the objective, or its innermost base, is a function of pairs, which streams."""
     without = FeatureObjective, FunctionObjective, WholeObjective
     while isinstance(objective, Objective) and not isinstance(objective, without):
         if not hasattr(objective, "base"):
             return True
         objective = objective.base
     return False
+
+
+def takes_negatives(objective: Any) -> bool:
+    """Whether the objective compares pairs and takes extra negatives."""
+    return compares_pairs(objective) and "negatives" in objective.takes
 
 
 def dimension(objective: Any, otherwise: int) -> int:

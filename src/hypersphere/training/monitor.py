@@ -20,6 +20,7 @@ from hypersphere.training.journal import Journal, Record, read_journal
 from hypersphere.training.measurements import Measurements, Views, measure, measure_batches
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.seeding import preserve_state
+from hypersphere.training.temperature import set_temperature
 from hypersphere.training.verdicts import THRESHOLDS, Verdict, judge, shortage, suspect
 
 try:
@@ -332,6 +333,8 @@ def watch(task: Task, recipe: Recipe, path: Path, echo: Callable[[str], None]) -
     def views(inputs: Inputs) -> Views:
         here = trainer._prepare_inputs(inputs)
         alone.load_state_dict(trainer.loss.objective.state_dict())
+        latest = max(0, trainer.state.global_step - 1)
+        set_temperature(alone, recipe.objective, trainer.epoch_of(latest))
         trainer.encoder.train()  # dropout makes the views of text
         z = trainer.loss.project(trainer.embed(trainer.encoder, here))
         return z[0], z[1], here.get("labels")

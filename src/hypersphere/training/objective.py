@@ -11,6 +11,7 @@ from hypersphere.objectives import CLOA, create_objective
 from hypersphere.objectives.base import Objective, within
 from hypersphere.objectives.registry import objective_class
 from hypersphere.objectives.settings import REQUIRED
+from hypersphere.training.temperature import at_first, refuse_learned
 
 SIZES = ("num_classes", "dim")
 
@@ -18,13 +19,15 @@ SIZES = ("num_classes", "dim")
 def create(given: Mapping[str, Any], *, gather: bool = False) -> Objective:
     """Creates the objective, which checks its own settings; ``gather``: negatives of all processes.
 
-    The smallest possible sizes replace those that the run determines (see ``fit``)."""
+    The smallest possible sizes replace those that the run determines (see ``fit``), and the temperatures of the first
+    epoch replace schedules."""
     if "name" not in given:
         raise ValueError("objective.name is missing: hypersphere objectives lists the names")
     if "gather" in given:
         raise ValueError("objective.gather is always on: the negatives of all processes are shared")
-    filled = fill_sizes(given)
+    filled = fill_sizes(at_first(given))
     objective = create_objective(str(filled.pop("name")), **filled, gather=gather)
+    refuse_learned(objective, given)
     if objective.reduction == "none":
         raise ValueError("objective.reduction must be mean or sum: a run needs one number to make small")
     return objective

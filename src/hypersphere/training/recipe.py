@@ -47,6 +47,7 @@ from hypersphere.training.sections import (
     ThreeLinesData,
     Whole,
 )
+from hypersphere.training.temperature import record_schedules
 
 _TASK = "what is embedded: sentences, images, or the points of CLOA's synthetic world"
 
@@ -141,7 +142,8 @@ class BaseRecipe(Part, ABC):
 
     def resolved(self) -> dict[str, Any]:
         """The recipe with every setting of its objective, defaults included."""
-        return {**self.model_dump(), "objective": objectives.all_settings(self.create_objective())}
+        settings = objectives.all_settings(self.create_objective())
+        return {**self.model_dump(), "objective": record_schedules(settings, self.objective)}
 
 
 class TextRecipe(BaseRecipe):

@@ -29,6 +29,7 @@ from hypersphere.training import checkpoints
 from hypersphere.training.folder import OBJECTIVE
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.sections import AdamW
+from hypersphere.training.temperature import set_temperature
 
 Inputs = dict[str, Any]  # a batch from the collator: tensors by name, and for text its chunks
 
@@ -83,6 +84,11 @@ class ObjectiveTraining(_Base):
         assert self.model is not None
         return self.model
 
+    def epoch_of(self, step: int) -> int:
+        """The epoch of a step, both counted from 0."""
+        rows = len(self.train_dataset)  # type: ignore[arg-type]
+        return step // max(1, rows // self.recipe.batch.size)
+
     def embed(self, model: nn.Module, inputs: Inputs) -> Tensor:
         """Embeddings of the views of a batch, (V, N, D)."""
         raise NotImplementedError
@@ -90,6 +96,7 @@ class ObjectiveTraining(_Base):
     def compute_loss(
         self, model: nn.Module, inputs: Inputs, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
+        set_temperature(self.loss.objective, self.recipe.objective, self.epoch_of(self.state.global_step))
         views = self.embed(model, inputs)
         self._rows = inputs["rows"]
         try:

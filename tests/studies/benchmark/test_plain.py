@@ -7,7 +7,7 @@ import torch
 
 from hypersphere.objectives import list_objectives
 from hypersphere.studies.benchmark import plain
-from hypersphere.studies.benchmark.cases import NAMED, Case, cases, inputs
+from hypersphere.studies.benchmark.cases import NAMED, Case, as_loss, cases, inputs
 
 FORMULA = Case("infonce as formula", "infonce", plain=lambda o, a, b, y: plain.infonce_as_formula(a, b))
 
@@ -18,7 +18,7 @@ def test_plain_form_has_the_value_and_the_gradient_of_the_objective(case: Case) 
     z1, z2, _ = (each.detach().double() for each in inputs(9, 5))
     labels = torch.arange(9) % 3
     results = []
-    for loss in (objective, lambda a, b, y: case.plain(objective, a, b, y)):  # type: ignore[misc]
+    for loss in (as_loss(objective), lambda a, b, y: case.plain(objective, a, b, y)):  # type: ignore[misc]
         a, b = z1.clone().requires_grad_(), z2.clone().requires_grad_()
         value = loss(a, b, labels)
         results.append([value.detach(), *torch.autograd.grad(value, [a, b, *objective.parameters()])])

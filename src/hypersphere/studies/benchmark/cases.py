@@ -73,6 +73,7 @@ NAMED = (
     Case("mvicreg", "mvicreg", plain=lambda o, a, b, y: plain.mvicreg(a, b)),
     Case("spectral", "spectral", plain=lambda o, a, b, y: plain.spectral(a, b)),
     Case("vicreg", "vicreg", plain=lambda o, a, b, y: plain.vicreg(a, b)),
+    Case("cosent", "cosent", plain=lambda o, a, b, y: plain.cosent(a, b, y)),
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 
@@ -115,6 +116,13 @@ def inputs(size: int, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     z2 = torch.randn(size, dim, generator=generator).add_(z1)
     labels = torch.randint(min(CLASSES, dim), (size,), generator=generator)
     return z1.requires_grad_(), z2.requires_grad_(), labels
+
+
+def as_loss(objective: Objective) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The objective as a function of two views and labels; labels are the scores of an objective of graded pairs."""
+    if "scores" in objective.takes:
+        return lambda z1, z2, labels: objective(z1, z2, scores=labels.to(z1.dtype))
+    return objective
 
 
 def step(loss: Callable[[Tensor, Tensor, Tensor], Tensor], z1: Tensor, z2: Tensor, labels: Tensor) -> None:

@@ -26,7 +26,7 @@ from hypersphere.documents import read_json
 from hypersphere.report import atomic_write
 from hypersphere.studies.arguments import INTERRUPTED, Arguments, whole_number
 from hypersphere.studies.benchmark import plain
-from hypersphere.studies.benchmark.cases import OURS, PLAIN, Case, cases, chosen, inputs, step
+from hypersphere.studies.benchmark.cases import OURS, PLAIN, Case, as_loss, cases, chosen, inputs, step
 from hypersphere.studies.benchmark.engine_page import page
 from hypersphere.studies.benchmark.limits import InfoNCEByHand, Work, blocked, elementwise, whole, work
 from hypersphere.studies.benchmark.measures import fastest, format_duration, in_turns, machine, typical
@@ -49,7 +49,7 @@ def objective_result(case: Case, size: int, dim: int, repeats: int) -> Result:
     actions: dict[str, Callable[[], object]] = {}
     if needed.products:
         actions |= {"blocked": blocked(needed, size, dim), "whole": whole(needed, size, dim)}
-    actions["ours"] = lambda: step(objective, z1, z2, labels)
+    actions["ours"] = lambda: step(as_loss(objective), z1, z2, labels)
     if case.elementwise:
         actions["pass"] = elementwise(case.elementwise, needed.matrices, size)
     plain_form = case.plain

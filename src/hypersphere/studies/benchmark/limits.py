@@ -20,7 +20,7 @@ from torch import Tensor
 
 from hypersphere import dense
 from hypersphere.objectives import Objective
-from hypersphere.studies.benchmark.cases import inputs
+from hypersphere.studies.benchmark.cases import as_loss, inputs
 
 BLOCK_ROWS, STRIP_ELEMENTS = 512, 2**20  # of the bare products
 HAND_BLOCK_ROWS, HAND_STRIP_ROWS = 2048, 64  # of InfoNCE by hand
@@ -58,7 +58,7 @@ def work(objective: Objective, dim: int) -> Work:
         part.block = _watch(part, part.block, seen, busy)
     try:
         with dense():
-            objective(z1, z2, labels)
+            as_loss(objective)(z1, z2, labels)
     finally:
         for part in watched:
             del part.block

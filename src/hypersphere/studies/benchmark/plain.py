@@ -284,6 +284,12 @@ def spectral(z1: Tensor, z2: Tensor) -> Tensor:
     return cos.masked_fill(own, 0).square().sum() / (len(cos) * (len(cos) - 1)) - 2 * cos.diagonal().mean()
 
 
+def cosent(z1: Tensor, z2: Tensor, scores: Tensor, scale: float = 20.0) -> Tensor:
+    similarities = scale * F.cosine_similarity(z1, z2)
+    differences = (similarities.unsqueeze(1) - similarities)[scores.unsqueeze(1) < scores]
+    return torch.cat([differences.new_zeros(1), differences]).logsumexp(dim=0)
+
+
 def _off_diagonal(matrix: Tensor) -> Tensor:
     return matrix.masked_fill(_eye(len(matrix), matrix), 0)
 

@@ -29,7 +29,7 @@ from torch import Tensor
 from hypersphere import streaming
 from hypersphere.objectives.files import blame
 from hypersphere.objectives.registry import import_file
-from hypersphere.studies.benchmark.cases import LIMIT, OURS, PLAIN, find_case, inputs, step
+from hypersphere.studies.benchmark.cases import LIMIT, OURS, PLAIN, as_loss, find_case, inputs, step
 from hypersphere.studies.benchmark.limits import blocked, whole, work
 from hypersphere.studies.benchmark.measures import allow, peak_above
 from hypersphere.studies.benchmark.peers import Loss, peer_loss
@@ -148,7 +148,7 @@ def loss_of(label: str, by: str, dim: int) -> Loss:
     objective = case.create(dim)
     plain = case.plain
     if by == OURS:
-        return objective
+        return as_loss(objective)
     if plain is None:
         raise ValueError(f"{label} has no plain form")
 

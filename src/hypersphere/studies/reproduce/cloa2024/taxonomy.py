@@ -58,6 +58,7 @@ PLACED: dict[str, Place] = {
     "arccon": Place("cosine, margin on the angle", "softmax", "cross-entropy"),
     "barlow": Place("dimension-wise cosine", "none", "L2", "Barlow Twins"),
     "cloa": Place("the base's + cosine with anchors", "the base's", "the base's + 1 - cosine"),
+    "cosent": Place("cosine of graded pairs", "softmax over pairs of pairs", "softplus of a log-sum"),
     "dcl": Place("cosine", "decoupled softmax", "cross-entropy", "DCL"),
     "dcl_plus": Place("cosine", "decoupled softmax", "cross-entropy, cut off at 0"),
     "dclw": Place("cosine", "decoupled softmax", "cross-entropy, positives weighted", "DCL"),
