@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -49,6 +50,11 @@ class Scaled(torch.nn.Module):
     def forward(self, z1, z2):
         return torch.nn.functional.cross_entropy(self.scale * z1 @ z2.T, torch.arange(len(z1)))
 '''
+
+
+def pytest_collection_finish() -> None:
+    """Libraries and tests stay to the end. Every run collects garbage, and need not go through them."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
