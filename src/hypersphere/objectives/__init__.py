@@ -1,12 +1,13 @@
 """Objectives: one short file per family."""
 
 from hypersphere.objectives import released
+from hypersphere.objectives.adaptive import MACL
 from hypersphere.objectives.alignment_uniformity import AlignUniform
 from hypersphere.objectives.anchors import CLOA
 from hypersphere.objectives.base import FeatureObjective, Objective, PairwiseObjective, within
 from hypersphere.objectives.covariance import Barlow, VICReg
 from hypersphere.objectives.decoupled import DCL, DCLW, DCLPlus
-from hypersphere.objectives.energy import DHEL, MHE, MHS, Spectral
+from hypersphere.objectives.energy import DHEL, MHE, MHS, KoLeo, Spectral
 from hypersphere.objectives.guided import Guided
 from hypersphere.objectives.hardest import HardestObjective
 from hypersphere.objectives.hyperbolic import Hyperbolic
@@ -16,7 +17,9 @@ from hypersphere.objectives.logsumexp import LogSumObjective
 from hypersphere.objectives.mixup import Mixup
 from hypersphere.objectives.modified import ModifiedBarlow, ModifiedMHE, ModifiedMHS, ModifiedVICReg
 from hypersphere.objectives.multiview import MultiViewDHEL, MultiViewInfoNCE, Pairwise
+from hypersphere.objectives.orthogonal import GOR
 from hypersphere.objectives.paradigm import Paradigm
+from hypersphere.objectives.plus import Plus
 from hypersphere.objectives.presets import list_presets
 from hypersphere.objectives.registry import create_objective, list_objectives, register
 from hypersphere.objectives.settings import anything, choice, flag, number
@@ -29,7 +32,9 @@ __all__ = [
     "DCL",
     "DCLW",
     "DHEL",
+    "GOR",
     "KCL",
+    "MACL",
     "MAT",
     "MET",
     "MHE",
@@ -46,6 +51,7 @@ __all__ = [
     "HardestObjective",
     "Hyperbolic",
     "InfoNCE",
+    "KoLeo",
     "LogSumObjective",
     "Mixup",
     "ModifiedBarlow",
@@ -59,6 +65,7 @@ __all__ = [
     "Pairwise",
     "PairwiseObjective",
     "Paradigm",
+    "Plus",
     "SigLIP",
     "Spectral",
     "SupCon",
