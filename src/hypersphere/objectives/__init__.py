@@ -21,10 +21,13 @@ from hypersphere.objectives.orthogonal import GOR
 from hypersphere.objectives.paradigm import Paradigm
 from hypersphere.objectives.plus import Plus
 from hypersphere.objectives.presets import list_presets
+from hypersphere.objectives.prototypes import NONL, NTCE
 from hypersphere.objectives.registry import create_objective, list_objectives, register
 from hypersphere.objectives.settings import anything, choice, flag, number
 from hypersphere.objectives.siglip import SigLIP
+from hypersphere.objectives.soft import XCLR
 from hypersphere.objectives.supervised import SupCon
+from hypersphere.objectives.temperature_free import ArtanhInfoNCE
 from hypersphere.objectives.triplet import MAT, MET, MPT, Triplet
 
 __all__ = [
@@ -40,8 +43,12 @@ __all__ = [
     "MHE",
     "MHS",
     "MPT",
+    "NONL",
+    "NTCE",
+    "XCLR",
     "AlignUniform",
     "ArcCon",
+    "ArtanhInfoNCE",
     "Barlow",
     "DCLPlus",
     "Debiased",

@@ -77,10 +77,9 @@ class MACL(Objective):
     a0: float = number(default=0.0, at_least=-1, at_most=1)
 
     def check(self) -> None:
-        if self.alpha * (1 + self.a0) >= 1:
-            raise ValueError(
-                f"macl's temperature could reach 0: alpha · (1 + a0) must be below 1, not {self.alpha * (1 + self.a0):g}"
-            )
+        fall = self.alpha * (1 + self.a0)
+        if fall >= 1:
+            raise ValueError(f"macl's temperature could reach 0: alpha · (1 + a0) must be below 1, not {fall:g}")
 
     def build(self) -> None:
         self.alignment = MeanPositive(gather=self.gather)
