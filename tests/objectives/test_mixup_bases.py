@@ -15,7 +15,6 @@ from torch import Tensor
 import hypersphere as hs
 from hypersphere.testing.example import views
 from tests import reference as ref
-from tests.cases import TWO_VIEWS
 
 LABELS = [0, 1, -1, 0, 1, 1]
 KINDS = list(itertools.product(["negatives", "positive"], [False, True]))
