@@ -161,6 +161,11 @@ class TextRecipe(BaseRecipe):
         return self.evaluation.sts is not None
 
     @property
+    def has_negatives(self) -> bool:
+        """Whether the objective has negatives, which equal texts are not."""
+        return "ids" in self.create_objective().takes
+
+    @property
     def keeps_head(self) -> bool:
         """Whether the head stays in the saved model."""
         return isinstance(self.head, SentenceHead) and self.head.keep
