@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 export HF_HUB_OFFLINE := 1
+# Tests start many processes; with byte code kept, none of them compiles the package again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: test demo venv lint types imports bench bench-objectives clean
 .NOTPARALLEL:

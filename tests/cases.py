@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import hypersphere as hs
+
 Case = tuple[str, dict[str, Any]]
 STAGES = ("original", "+gd", "+w", "+r")
 
@@ -39,6 +41,10 @@ SMOOTH: list[Case] = [
     ("geodesic", {}),
     ("supcon", {}),
     ("supcon", {"form": "in"}),
+    ("infonce", {"pool": "all"}),
+    ("mv_infonce", {}),
+    ("mv_infonce", {"denominator": "other"}),
+    ("mv_dhel", {"temperature": 0.3}),
 ]
 
 # Lengths of raw rows matter, or features rather than pairs are compared.
@@ -99,10 +105,27 @@ WRAPPERS: list[Case] = [
     ("mixup", {"base": "printed/mmhs"}),
     ("mixup", {"base": "hyperbolic", "normalize": True}),
     ("mixup", {"base": {"name": "cloa", "num_classes": 2, "dim": 4}, "kind": "positive"}),
+    ("guided", {"source": "self", "margin": -0.1, "base": "ntxent"}),
+    ("guided", {"source": "self", "base": {"name": "infonce", "pool": "all"}}),
+    ("guided", {"source": "self", "margin": 0.1, "strategy": "relative", "base": "met"}),
+    ("pairwise", {"base": "dhel"}),
 ]
 
 PAIRWISE = SMOOTH + DETACHED  # functions of similarities only, with a plain-loop reference
 ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + WRAPPERS
+
+
+def needs_only_two_views(name: str) -> bool:
+    """Whether an objective with its defaults can be called on two views alone, without labels, a guide or scores."""
+    try:
+        return not hs.create_objective(name).needs
+    except ValueError:  # it has settings without a default
+        return False
+
+
+TWO_VIEWS = [name for name in hs.list_objectives() if needs_only_two_views(name)]
+
+MIXABLE = [name for name in TWO_VIEWS if name != "mixup" and "negatives" in hs.create_objective(name).takes]
 
 
 def named(cases: list[Case]) -> dict[str, Any]:

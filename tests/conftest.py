@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -22,6 +23,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # two test processes on two cores: one 
     torch.set_num_threads(1)
 
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+LONGEST = ("tests/training/test_run.py", "tests/studies/compare/test_compare.py", "tests/training/test_interruption.py")
 MORE = '''
 
 from hypersphere.engine import masked_max
@@ -49,6 +51,16 @@ class Scaled(torch.nn.Module):
     def forward(self, z1, z2):
         return torch.nn.functional.cross_entropy(self.scale * z1 @ z2.T, torch.arange(len(z1)))
 '''
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files come first, so that no process is left alone with one at the end."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    """Libraries and tests stay to the end. Every run collects garbage, and need not go through them."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -14,8 +14,8 @@ from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.geometry import unit
-from hypersphere.objectives import list_objectives
 from hypersphere.testing.example import views
+from tests.cases import TWO_VIEWS
 
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 ROWS = 48
@@ -40,7 +40,7 @@ def both_ways(objective: hs.Objective, scope: str = "batch") -> tuple[hs.Anatomy
     )
 
 
-@pytest.mark.parametrize("name", [name for name in list_objectives() if name not in ("cloa", "cosent")])
+@pytest.mark.parametrize("name", TWO_VIEWS)
 def test_an_objective_and_a_function_that_calls_it_dissipate_alike(name: str) -> None:
     """From similarities that go to -∞, and from vectors that go to the antipode: these move with them what the positive
     is to others, which counts where an objective compares more than its anchors with the other view."""

@@ -341,9 +341,7 @@ def test_cloa_inside_mixup_is_cloa_around_it(kind: str, normalize: bool) -> None
 # every base
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in hs.list_objectives() if name not in ("barlow", "cosent", "vicreg", "mixup")]
-)
+@pytest.mark.parametrize("name", ["cloa", *MIXABLE])
 def test_every_objective_with_negatives_minds_a_mix_that_is_nearly_the_positive(name: str) -> None:
     base = {"name": name, **({"num_classes": 2, "dim": 4} if name == "cloa" else {})}
     z1, z2 = views(6, 4)

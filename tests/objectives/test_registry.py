@@ -47,6 +47,16 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "cloa": {"base": (), "num_classes": (), "dim": (), "weight": (), "seed": ()},
     "mixup": {"base": (), "kind": ("negatives", "positive"), "mix": (), "normalize": ()},
     "spectral": {},
+    "guided": {
+        "base": (),
+        "margin": (),
+        "strategy": ("absolute", "relative"),
+        "source": ("given", "self"),
+        "reads": (),
+    },
+    "mv_infonce": {"temperature": (), "denominator": ("all", "other")},
+    "mv_dhel": {"temperature": (), "pairs": ("unordered", "ordered")},
+    "pairwise": {"base": ()},
     "cosent": {"scale": (), "similarity": ("cosine", "angle")},
 }
 

@@ -38,6 +38,7 @@ from tests.reference.modified import (
     mvicreg,
     mvicreg_gradient,
 )
+from tests.reference.multiview import mv_dhel, mv_infonce
 from tests.reference.softmax import (
     arccon,
     ball_distance,
@@ -105,6 +106,8 @@ REFERENCES: dict[str, Callable[..., float]] = {
     "siglip": siglip,
     "spectral": spectral,
     "supcon": supcon,
+    "mv_infonce": mv_infonce,
+    "mv_dhel": mv_dhel,
 }
 
 GRADIENTS: dict[str, Callable[..., Gradients]] = {

@@ -55,11 +55,19 @@ def infonce(
     temperature: float = 0.05,
     symmetric: bool = False,
     extra_negatives: str = "first",
+    pool: str = "cross",
 ) -> float:
     """-log(e^{s_ii/tau}/sum_j e^{s_ij/tau}); symmetric: the mean of rows and columns, extra negatives being further
-    keys of the rows, and of the columns' anchors only if extra_negatives is "both"."""
+    keys of the rows, and of the columns' anchors only if extra_negatives is "both". pool "all": a_ij and b_ij too."""
     h, hp, extra = unit_rows(z1), unit_rows(z2), unit_rows(negatives)
-    rows = infonce_terms(positive_cosines(h, hp), negative_cosines(h, hp, extra), temperature)
+    others = negative_cosines(h, hp, extra)
+    if pool == "all":
+
+        def within(rows: Matrix) -> Matrix:
+            return negative_cosines(rows, rows, [])
+
+        others = [s + a + b for s, a, b in zip(others, within(h), within(hp), strict=True)]
+    rows = infonce_terms(positive_cosines(h, hp), others, temperature)
     if not symmetric:
         return mean(rows)
     more = extra if extra_negatives == "both" else []

@@ -18,7 +18,7 @@ from tests.training import worlds
 from tests.training.worlds import quiet
 
 
-def test_a_run_on_the_digits_learns_and_can_be_opened(tmp_path: Path) -> None:
+def test_a_run_on_the_digits_learns_and_can_be_opened(tmp_path: Path, with_curves: None) -> None:
     tree = worlds.digits_recipe(
         tmp_path, data={"rows": 0}, batch={"size": 128}, optimizer={"lr": 5e-3}, steps=40, evaluation={"every": 20}
     )
@@ -31,6 +31,7 @@ def test_a_run_on_the_digits_learns_and_can_be_opened(tmp_path: Path) -> None:
     assert not encoder.training and description["name"] == "small-cnn"
     assert yaml.safe_load((finished.folder / "recipe.yaml").read_text())["seed"] == 42
     assert (finished.folder / "environment.json").is_file()
+    assert (finished.folder / "curves.png").is_file() and (finished.folder / "curves.pdf").is_file()
     lines = read_journal(finished.folder / "metrics.jsonl")
     assert {line["step"]: line["score"] for line in lines if line["split"] == "validation"} == pytest.approx(history)
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
+from typer.testing import CliRunner
 
 import hypersphere as hs
+from hypersphere.cli.app import app
 from hypersphere.training.finish import UnfinishedError
-from hypersphere.training.load import parse_recipe
+from hypersphere.training.load import parse_recipe, read_recipe
 from hypersphere.training.run import NotPreparedError, train
 from tests.training import worlds
 from tests.training.worlds import ENVIRONMENT, TORCHRUN, assert_same, quiet
@@ -96,6 +101,28 @@ def test_without_its_extra_training_is_refused_in_one_sentence(monkeypatch: pyte
         hs.train("digits")
 
 
+def constant(folder: Path, world: str) -> Path:
+    """The recipe of a run of 16 steps. The schedule is constant: at a rate of zero, a step too many would not show."""
+    changes: dict[str, Any] = {"steps": 16, "checkpoint": {"every": 5}, "schedule": {"name": "constant"}}
+    if world == "text":
+        return worlds.recipe_file(folder, **worlds.text_recipe(folder, **changes))
+    changes["evaluation"] = {"every": 4, "best": False}
+    return worlds.recipe_file(folder, **worlds.digits_recipe(folder, **changes))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Trains in a world without interruption, once, and returns the folder of the run."""
+
+    @functools.cache
+    def run(world: str) -> Path:
+        folder = tmp_path_factory.mktemp(world)
+        train(read_recipe(str(constant(folder, world))), echo=quiet)
+        return folder / "run"
+
+    return run
+
+
 @pytest.mark.parametrize(
     "world, moment, step",
     [
@@ -106,26 +133,21 @@ def test_without_its_extra_training_is_refused_in_one_sentence(monkeypatch: pyte
     ids=["text-after-5", "digits-after-10", "digits-while-5-is-written"],
 )
 def test_a_killed_run_resumes_to_the_weights_of_an_undisturbed_one(
-    tmp_path: Path, world: str, moment: str, step: int
+    tmp_path: Path, undisturbed: Callable[[str], Path], world: str, moment: str, step: int
 ) -> None:
-    """The schedule is constant: at a rate of zero, a step too many would not show. All in processes of their own, since
-    another number of threads adds up in another order."""
-    make = worlds.text_recipe if world == "text" else worlds.digits_recipe
-    changes: dict[str, Any] = {"steps": 16, "checkpoint": {"every": 5}}
-    if world == "digits":
-        changes["evaluation"] = {"every": 4, "best": False}
-    path = str(worlds.recipe_file(tmp_path, **make(tmp_path, **changes, schedule={"name": "constant"})))
-    subprocess.run(command(path, f"output={tmp_path / 'whole'}"), env=ENVIRONMENT, capture_output=True, check=True)
+    torch.set_num_threads(1)  # as in the process that is killed: another number of threads adds up in another order
+    path = str(constant(tmp_path, world))
     run, nowhere = tmp_path / "run", subprocess.DEVNULL
     with subprocess.Popen(command(path), env=ENVIRONMENT, stderr=nowhere, stdout=nowhere) as job:
         while not (run / "checkpoints" / moment).exists() and job.poll() is None:
             time.sleep(0.001)
         job.send_signal(signal.SIGKILL)
     assert not (run / "results.json").exists()
-    done = subprocess.run(command(path, "--resume"), env=ENVIRONMENT, capture_output=True, check=True, text=True)
+    done = CliRunner().invoke(app, ["train", path, "--resume"])
+    assert done.exit_code == 0, done.output
     continued = next(line for line in done.stdout.splitlines() if line.startswith("Continuing from step "))
     assert int(continued.split()[-1].strip(".")) >= step
-    assert_same(tmp_path / "whole", run)
+    assert_same(undisturbed(world), run)
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     steps = [(line["step"], line["split"]) for line in lines]
     assert len(steps) == len(set(steps)) > 2

@@ -102,7 +102,7 @@ def test_broken_scores_are_no_scores(trained: Path, copied: Path, content: str) 
 
 
 def test_scores_that_are_no_numbers_are_null_and_choose_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_curves: None
 ) -> None:
     monkeypatch.setattr("hypersphere.training.images.ImageTask._knn", lambda *given: {"knn": math.nan})
     path = worlds.recipe_file(tmp_path, **worlds.digits_recipe(tmp_path))
@@ -116,16 +116,14 @@ def test_scores_that_are_no_numbers_are_null_and_choose_nothing(
     for results in (printed, written):
         assert results["best_step"] is None and results["scores"] == {"knn": None}
         assert results["history"] == {step: {"knn": None} for step in ("0", "3", "6")}
+    assert (run / "curves.png").is_file()
     last = load_file(run / "checkpoints" / "checkpoint-6" / "model.safetensors")
     kept = load_file(run / "model" / "encoder.safetensors")
     assert all(torch.equal(last[name], kept[name]) for name in kept)
 
 
-def test_a_run_killed_between_best_weights_and_scores_goes_on_to_the_same_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_killed_between_best_weights_and_scores_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     """Where its best weights have their name, and their scores not yet; at the end the scores are sealed."""
-    monkeypatch.setattr("hypersphere.training.finish.save_run", lambda *given, **more: None)
     with killed_at(tmp_path / "whole" / "run") as changes:
         assert command(tmp_path / "whole").exit_code == 0
     folder = tmp_path / "killed"

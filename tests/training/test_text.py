@@ -177,7 +177,7 @@ def test_first_last_pooling_is_the_mean_of_the_first_and_last_transformer_layer(
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_run_leaves_a_folder_that_sentence_transformers_opens(tmp_path: Path, keep: bool) -> None:
+def test_a_run_leaves_a_folder_that_sentence_transformers_opens(tmp_path: Path, with_curves: None, keep: bool) -> None:
     tree = worlds.text_recipe(
         tmp_path,
         head={"kind": "linear-tanh", "keep": keep},
@@ -185,6 +185,7 @@ def test_a_run_leaves_a_folder_that_sentence_transformers_opens(tmp_path: Path, 
     )
     said: list[str] = []
     finished = train(parse_recipe(tree), echo=said.append)
+    assert (finished.folder / "curves.png").is_file()
     opened = SentenceTransformer(str(finished.folder / "model"))
     assert len(list(opened)) == (3 if keep else 2)
     assert any(("belongs to the saved model" if keep else "training only") in sentence for sentence in said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from hypersphere.cli.app import app
 from hypersphere.training.trainer import LARS, Batches, Loader, save_weights
 from tests.training import worlds
 from tests.training.worlds import ENVIRONMENT
@@ -25,10 +28,6 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 save_weights(module, Path(sys.argv[1]))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-
-
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "hypersphere", "train", *words]
 
 
 def test_weights_are_readable_by_all_like_everything_else(trained: Path) -> None:
@@ -107,15 +106,16 @@ def test_lars_steps_by_the_trust_ratio() -> None:
 
 
 def test_a_full_disk_costs_a_checkpoint_and_not_the_run(tmp_path: Path) -> None:
-    """No file may pass 60 kB in the child: the weights fit, the optimiser's state does not."""
+    """No file may pass 60 kB: the weights fit, the optimiser's state does not."""
     tree = worlds.digits_recipe(tmp_path, steps=4, checkpoint={"every": 2}, encoder={"width": 8}, loggers=[])
     path = worlds.recipe_file(tmp_path, **tree)
-    limited = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000)); "
-        "from hypersphere.cli import main; sys.argv[1:] = ['train', sys.argv[1]]; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", limited, str(path)], env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))
+    try:
+        done = CliRunner().invoke(app, ["train", str(path)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert done.exit_code == 0, done.output
     assert "Checkpoint of step 2 could not be written" in done.stdout
     assert not list((tmp_path / "run" / "checkpoints").glob("checkpoint-*"))
     assert (tmp_path / "run" / "model" / "encoder.safetensors").is_file()
@@ -124,7 +124,9 @@ def test_a_full_disk_costs_a_checkpoint_and_not_the_run(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_stops_the_run_with_its_rows(tmp_path: Path) -> None:
     tree = worlds.text_recipe(tmp_path, optimizer={"lr": 1e30, "max_grad_norm": 0.0}, steps=6)
     path = worlds.recipe_file(tmp_path, **tree)
-    done = subprocess.run(command(str(path)), env=ENVIRONMENT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "hypersphere", "train", str(path)], env=ENVIRONMENT, capture_output=True, text=True
+    )
     assert done.returncode == 1
     assert "not finite at step" in done.stderr and "rows of the batch: " in done.stderr
     assert "Traceback" not in done.stderr
@@ -134,7 +136,7 @@ def test_a_loss_that_is_no_number_stops_the_run_with_its_rows(tmp_path: Path) ->
 def test_a_head_whose_output_is_no_number_stops_the_run_too(tmp_path: Path) -> None:
     """The encoder's rows are finite still when the head's are not any more."""
     words = ["digits", "optimizer.name=sgd", "optimizer.lr=1e6", "steps=30", f"output={tmp_path / 'run'}"]
-    done = subprocess.run(command(*words), env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 1
+    done = CliRunner().invoke(app, ["train", *words])
+    assert done.exit_code == 1
     assert "not finite at step" in done.stderr and "rows of the batch: " in done.stderr
     assert "Traceback" not in done.stderr

@@ -165,6 +165,8 @@ def _with_leaves(
 def _total(objective: PairwiseObjective, by_direction: list[Statistics], scope: str) -> Tensor:
     if scope == "batch":
         return reduce_anchors(objective, by_direction)["loss"].sum()
+    if objective.joined:
+        return objective.join(by_direction)["loss"].sum()
     first = objective.combine(by_direction[0]) if objective.coupled else by_direction[0]
     return first["loss"].sum()
 

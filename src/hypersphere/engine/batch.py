@@ -331,8 +331,16 @@ class Direction:
             same_label=tuple(same) if objective.labelled else None,
             labels=None if labels is None else labels.keys[indices],
             scores=None if self.batch.scores is None else self.batch.scores[block],
+            guide=tuple(self._guide(read, block).to(x) for read in reads) if objective.reads_guide else None,
             context=context,
         )
+
+    def _guide(self, read: Read, block: slice) -> Tensor:
+        """The guide's cosines of a block of a matrix's rows with its columns."""
+        guide, (row, parts) = self.batch.guide, self.sources(read)
+        if guide is None:
+            raise ValueError("the objective compares rows with the cosines of a guide, and there is no guide")
+        return torch.cat([guide.cosines(row, block, part) for part in parts], dim=1)
 
     def _masks(self, reads: Sequence[Read], indices: Tensor) -> list[Tensor]:
         """One mask for each matrix; matrices that exclude the same entries share it."""

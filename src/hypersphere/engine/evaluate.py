@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Direction, apply_metric, assemble, directions, positives
+from hypersphere.engine.batch import Batch, Direction, apply_metric, assemble, directions, positives
 from hypersphere.engine.distributed import raise_on_all_ranks, world_size
 from hypersphere.engine.inputs import Inputs
 from hypersphere.engine.objective import FeatureContract, PairContract, Read, Statistics
@@ -115,15 +115,17 @@ def evaluate_features(objective: FeatureContract, inputs: Inputs, terms: bool = 
     """The same for an objective of the features of the whole batch, which every process computes for itself."""
     with raise_on_all_ranks(objective.gather), _without_autocast(inputs.z1):
         if world_size(objective.gather) == 1:
-            batch, _ = assemble(objective, Inputs(inputs.z1, inputs.z2, views=inputs.views))
-            values = objective.features(*batch.rows[:-1])
+            batch, _ = assemble(objective, Inputs(inputs.z1, inputs.z2, inputs.labels, views=inputs.views))
+            values = objective.features(*batch.rows[:-1], **_labels(objective, batch))
             return values if terms else {"loss": values["loss"]}
         names: list[str] = []
         flags = terms, torch.is_grad_enabled()
-        values = _Features.apply(
-            objective, names, flags, len(inputs.all_views), *inputs.all_views, *objective.parameters()
-        )  # type: ignore[no-untyped-call]
+        values = _Features.apply(objective, names, flags, inputs, *inputs.all_views, *objective.parameters())  # type: ignore[no-untyped-call]
         return dict(zip(names, values, strict=True))
+
+
+def _labels(objective: FeatureContract, batch: Batch) -> dict[str, Tensor]:
+    return {"labels": batch.labels.keys} if objective.labelled and batch.labels is not None else {}
 
 
 class _Features(torch.autograd.Function):
@@ -135,16 +137,17 @@ class _Features(torch.autograd.Function):
         objective: FeatureContract,
         names: list[str],
         flags: tuple[bool, bool],
-        num_views: int,
+        inputs: Inputs,
         *given: Tensor,
     ) -> tuple[Tensor, ...]:
         terms, grad = flags
+        num_views = len(inputs.all_views)
         z1, z2, *views = given[:num_views]
-        batch, _ = assemble(objective, Inputs(z1, z2, views=tuple(views)))
+        batch, _ = assemble(objective, Inputs(z1, z2, inputs.labels, views=tuple(views)))
         needs = grad and any(ctx.needs_input_grad)
         with torch.set_grad_enabled(needs):
             leaves = [rows.detach().requires_grad_(needs) for rows in batch.rows[:-1]]
-            values = objective.features(*leaves)
+            values = objective.features(*leaves, **_labels(objective, batch))
         if not terms:
             values = {"loss": values["loss"]}
         names.extend(values)

@@ -29,5 +29,8 @@ class Guide:
         Cosines that differ by rounding alone count as equal, so that blocks of any size give the same mask.
         """
         rounding = 8 * torch.finfo(threshold.dtype).eps
-        cosines = self.rows[row][block] @ self.rows[part].T
-        torch.gt(cosines, (threshold[block] + rounding).unsqueeze(1), out=out)
+        torch.gt(self.cosines(row, block, part), (threshold[block] + rounding).unsqueeze(1), out=out)
+
+    def cosines(self, row: int, block: slice, part: int) -> Tensor:
+        """Cosines of a block of rows with the rows of ``part``: (B, M)."""
+        return self.rows[row][block] @ self.rows[part].T

@@ -41,6 +41,7 @@ class Anchors:
     same_label: tuple[Tensor, ...] | None  # (B, M) True at other instances of the anchor's label; if objective.labelled
     labels: Tensor | None  # (B,) -1 means unlabelled
     scores: Tensor | None  # (B,) how similar the two rows of an instance are
+    guide: tuple[Tensor, ...] | None  # (B, M) the guide's cosines of the same pairs; if objective.reads_guide
     context: Any  # what objective.prepare returned
 
 
@@ -75,6 +76,7 @@ class PairContract(RowContract, Protocol):
     one_sided: only anchors move; keys and positives carry no gradient.
     coupled: ``combine`` turns the statistics of all anchors into losses.
     labelled: the formula reads ``same_label``.
+    reads_guide: the formula reads the guide's cosines.
     sees: "logsumexp", "hardest" or "all"; with the first two the formula must need nothing else of the negatives.
     scale: the factor of the similarities before they are exponentiated; for "logsumexp" alone.
     """
@@ -99,6 +101,8 @@ class PairContract(RowContract, Protocol):
     def joined(self) -> bool: ...
     @property
     def labelled(self) -> bool: ...
+    @property
+    def reads_guide(self) -> bool: ...
     @property
     def sees(self) -> Literal["logsumexp", "hardest", "all"]: ...
     @property
@@ -129,7 +133,13 @@ class PairContract(RowContract, Protocol):
 
 
 class FeatureContract(RowContract, Protocol):
-    """A function of the features of the whole batch, which costs N·D² and needs no blocks."""
+    """A function of the features of the whole batch, which costs N·D² and needs no blocks.
 
-    def features(self, *views: Tensor) -> Statistics:
+    labelled: ``features`` also gets the labels (N,), -1 if unknown, under that name.
+    """
+
+    @property
+    def labelled(self) -> bool: ...
+
+    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
         """Scalars, "loss" among them, from all views (N, D)."""

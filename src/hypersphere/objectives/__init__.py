@@ -1,12 +1,13 @@
 """Objectives: one short file per family."""
 
 from hypersphere.objectives import released
+from hypersphere.objectives.adaptive import MACL
 from hypersphere.objectives.alignment_uniformity import AlignUniform
 from hypersphere.objectives.anchors import CLOA
 from hypersphere.objectives.base import FeatureObjective, Objective, PairwiseObjective, within
 from hypersphere.objectives.covariance import Barlow, VICReg
 from hypersphere.objectives.decoupled import DCL, DCLW, DCLPlus
-from hypersphere.objectives.energy import DHEL, MHE, MHS, Spectral
+from hypersphere.objectives.energy import DHEL, MHE, MHS, KoLeo, Spectral
 from hypersphere.objectives.graded import CoSENT
 from hypersphere.objectives.guided import Guided
 from hypersphere.objectives.hardest import HardestObjective
@@ -17,12 +18,17 @@ from hypersphere.objectives.logsumexp import LogSumObjective
 from hypersphere.objectives.mixup import Mixup
 from hypersphere.objectives.modified import ModifiedBarlow, ModifiedMHE, ModifiedMHS, ModifiedVICReg
 from hypersphere.objectives.multiview import MultiViewDHEL, MultiViewInfoNCE, Pairwise
+from hypersphere.objectives.orthogonal import GOR
 from hypersphere.objectives.paradigm import Paradigm
+from hypersphere.objectives.plus import Plus
 from hypersphere.objectives.presets import list_presets
+from hypersphere.objectives.prototypes import NONL, NTCE
 from hypersphere.objectives.registry import create_objective, list_objectives, register
 from hypersphere.objectives.settings import anything, choice, flag, number
 from hypersphere.objectives.siglip import SigLIP
+from hypersphere.objectives.soft import XCLR
 from hypersphere.objectives.supervised import SupCon
+from hypersphere.objectives.temperature_free import ArtanhInfoNCE
 from hypersphere.objectives.triplet import MAT, MET, MPT, Triplet
 
 __all__ = [
@@ -30,14 +36,20 @@ __all__ = [
     "DCL",
     "DCLW",
     "DHEL",
+    "GOR",
     "KCL",
+    "MACL",
     "MAT",
     "MET",
     "MHE",
     "MHS",
     "MPT",
+    "NONL",
+    "NTCE",
+    "XCLR",
     "AlignUniform",
     "ArcCon",
+    "ArtanhInfoNCE",
     "Barlow",
     "CoSENT",
     "DCLPlus",
@@ -48,6 +60,7 @@ __all__ = [
     "HardestObjective",
     "Hyperbolic",
     "InfoNCE",
+    "KoLeo",
     "LogSumObjective",
     "Mixup",
     "ModifiedBarlow",
@@ -61,6 +74,7 @@ __all__ = [
     "Pairwise",
     "PairwiseObjective",
     "Paradigm",
+    "Plus",
     "SigLIP",
     "Spectral",
     "SupCon",

@@ -30,13 +30,15 @@ def orthonormal_anchors(num_classes: int, dim: int, seed: int) -> Tensor:
 
 
 class AnchorRegression(PairwiseObjective):
-    """offset - cos(z, c_y), the sum over the labelled rows of both views."""
+    """The distance of each labelled row to its anchor, summed over both views: offset - cos(z, c_y), ‖z-c_y‖ or
+    Σ_k |z_k-c_yk| of unit rows."""
 
     name = "anchor_regression"
     negatives = ()
     anchors = "both"
     reduction: str = choice("sum", default="sum")
     offset: float = 1.0
+    distance: str = choice("cosine", "euclidean", "manhattan", default="cosine")
 
     def __init__(self, directions: Tensor, **common: Any) -> None:
         super().__init__(**common)
@@ -47,8 +49,15 @@ class AnchorRegression(PairwiseObjective):
         labels = anchors.labels
         assert labels is not None
         directions = unit(self.directions.to(anchors.rows))  # of length 1 in the precision at hand
-        cosines = (anchors.rows * directions[labels.clamp_min(0)]).sum(dim=1)
-        return {"loss": torch.where(labels >= 0, self.offset - cosines, 0)}
+        own = directions[labels.clamp_min(0)]
+        if self.distance == "cosine":
+            distances = self.offset - (anchors.rows * own).sum(dim=1)
+        elif self.distance == "euclidean":
+            squared = (anchors.rows - own).square().sum(dim=1)
+            distances = torch.where(squared > 0, squared, 1).sqrt() * (squared > 0)  # of gradient 0 at the anchor
+        else:
+            distances = (anchors.rows - own).abs().sum(dim=1)
+        return {"loss": torch.where(labels >= 0, distances, 0)}
 
 
 @register("cloa")
@@ -57,18 +66,19 @@ class CLOA(Objective):
 
     L = L_base + weight · mean over labelled rows and both views of (1 - cos(z, c_y)); c_1 … c_k are orthonormal,
     fixed by the seed. Labels of -1 are unlabelled and take part in the base only.
+    distance: "cosine", 1 - cos; "euclidean", ‖z-c_y‖; "manhattan", Σ_k |z_k-c_yk|, all of unit rows (CLOP).
     reduction "sum" is the paper's, Eq. 1 + 2: it adds up the labelled rows of both views, and the anchors of the base,
     unless the base is a module or a mapping with a reduction of its own.
 
     Source: Li & Pimentel-Alarcón 2024, Eq. 1 and 2 (there sums, on ``ntxent``; the mean is that of the authors' code).
     Use it when some labels are known and the base collapses at a large learning rate: at a collapsed point the
     anchors still pull every class but one apart.
-    Relations: weight 0 is the base. The base is a name, a mapping {"name": …, parameters…}, or any module called
-    with two views.
+    Relations: weight 0 is the base. CLOP (arXiv 2403.18699v2) is this with any of the distances. The base is a name, a
+    mapping {"name": …, parameters…}, or any module called with two views.
 
     >>> objective = CLOA(base={"name": "ntxent", "temperature": 0.2}, num_classes=2, dim=4)
     >>> objective
-    CLOA(base=NTXent(temperature=0.2), num_classes=2, dim=4, weight=1.0, seed=0)
+    CLOA(base=NTXent(temperature=0.2), num_classes=2, dim=4, weight=1.0, seed=0, distance='cosine')
     >>> x = objective.anchors.repeat(2, 1)
     >>> parts = objective.terms(x, x, torch.tensor([0, 1, -1, 1]))
     >>> round(parts["anchors"].item(), 6)
@@ -83,6 +93,7 @@ class CLOA(Objective):
     dim: int = number(at_least=1, whole=True)
     weight: float = number(default=1.0, at_least=0, tune=(0.1, 10.0))
     seed: int = number(default=0, at_least=0, whole=True)
+    distance: str = choice("cosine", "euclidean", "manhattan", default="cosine")
 
     def build(self) -> None:
         if self.num_classes > self.dim:
@@ -108,7 +119,7 @@ class CLOA(Objective):
         super().recheck(changed)
 
     def follow(self) -> None:
-        self.regression.gather = self.gather
+        self.regression.gather, self.regression.distance = self.gather, self.distance
         if isinstance(self.base, Objective):
             self.base.gather = self.gather
             if self._reduces_base and "reduction" in self._given:

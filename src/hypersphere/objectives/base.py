@@ -291,6 +291,7 @@ class PairwiseObjective(Objective):
     one_sided: only anchors move; keys and positives carry no gradient.
     rows: a method that maps raw rows to the vectors whose inner products are read; None: unit vectors.
     labelled: ``per_anchor`` gets a fourth argument, True at the other instances of the anchor's label.
+    reads_guide: ``block`` reads the cosines of the call's guide in ``Anchors.guide``.
     farthest: the positive similarity that stands for an absent positive when the anatomy is measured; -1 if the formula
         turns it into an angle.
     """
@@ -301,6 +302,7 @@ class PairwiseObjective(Objective):
     without_extra: ClassVar[Any] = ()
     one_sided: ClassVar[Any] = False
     labelled: ClassVar[Any] = False
+    reads_guide: ClassVar[Any] = False
     sum_directions: ClassVar[Any] = False
     farthest: ClassVar[Any] = -math.inf
     takes: ClassVar[Any] = frozenset({"negatives", "ids", "guide"})
@@ -440,8 +442,9 @@ class FeatureObjective(Objective):
     fewest: ClassVar[int] = 2
     raw_rows: ClassVar[Any] = True  # lengths of rows matter
     nature: ClassVar[str] = "compares features, not pairs"
+    labelled: ClassVar[Any] = False  # whether ``features`` also gets ``labels`` (N,), if a call gives them
 
-    def features(self, *views: Tensor) -> Statistics:
+    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
         """Scalars from all raw views (N, D), two unless ``takes`` names "views": "loss" and its parts."""
         raise TypeError(f"{type(self).__name__} must define features")
 

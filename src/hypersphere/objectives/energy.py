@@ -1,4 +1,4 @@
-"""Hyperspherical energies with alignment: MHE, MHS, DHEL, and the spectral loss."""
+"""Hyperspherical energies: MHE, MHS, DHEL and the spectral loss with alignment, KoLeo without."""
 
 from __future__ import annotations
 
@@ -99,6 +99,40 @@ class MHS(AlignedEnergy, HardestObjective):
         alignment = self.distance(positive)
         energy = torch.where(hardest > -inf, -self.weight * chord(hardest), 0)
         return {"loss": alignment + energy, "alignment": alignment, "energy": energy}
+
+
+COINCIDENT = 1e-12  # a squared distance below which the gradient of a logarithm would be rounding alone
+
+
+@register("koleo")
+class KoLeo(HardestObjective):
+    """Rows of a view spread out: each is pushed away from its nearest neighbour.
+
+    L_i = -log( min_{j≠i} ‖h_i-h_j‖ + ε ), ε = ``eps``, mean over the rows of a view, then over the views. Both rows of
+    a pair move. Where two rows coincide the gradient is 0. It aligns nothing.
+
+    Source: Sablayrolles et al. 2019; DINOv2 (Oquab et al. 2024), which adds the terms of two views with weight 0.1.
+    Use it as the second part of ``plus``, on a base whose rows crowd together.
+    Relations: e^{-L_i} - ε is the distance of ``mhs``. The code of DINOv2 finds a row to be its own neighbour if all
+    others are opposite to it.
+
+    >>> x = torch.eye(4)
+    >>> round(KoLeo()(x, x).item(), 6)
+    -0.346574
+    """
+
+    source = "Sablayrolles et al. 2019; Oquab et al. 2024"
+    negatives = "same"
+    anchors = "both"
+    fewest = 2
+    takes = HardestObjective.takes | {"views"}
+    eps: float = number(default=1e-8, above=0)
+
+    def from_hardest(self, positive: Tensor, hardest: Any) -> Tensor:
+        squared = squared_chord(hardest)
+        at_rest = squared.detach().clamp_min(0).sqrt()
+        distance = torch.where(squared > COINCIDENT, squared.clamp_min(COINCIDENT).sqrt(), at_rest)
+        return torch.where(hardest > -inf, -(distance + self.eps).log(), 0)
 
 
 @register("dhel")

@@ -58,6 +58,8 @@ class Guided(Wrapper):
         super().check_base(base)
         if "guide" not in base.takes:
             raise ValueError(f"guided's base must have negatives that can be dropped; {base!r} has none")
+        if "guide" in base.needs:
+            raise ValueError(f"guided's base must have no use of its own for a guide; {base!r} has")
 
     @property
     def takes(self) -> Any:

@@ -1,0 +1,97 @@
+"""MACL: a temperature that follows how well the batch is aligned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from hypersphere.engine import Inputs, Statistics
+from hypersphere.objectives.base import Objective, PairwiseObjective
+from hypersphere.objectives.logsumexp import LogSumObjective, energy_of
+from hypersphere.objectives.registry import register
+from hypersphere.objectives.settings import TEMPERATURES, number
+
+WEIGHTLESS = -50.0  # below this DCL loss the value is 1 to all digits
+
+
+class MeanPositive(PairwiseObjective):
+    """mean_i c_i, over the instances of all processes."""
+
+    name = "macl"
+    negatives = ()
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor:
+        return positive
+
+
+class ReweightedSoftmax(LogSumObjective):
+    """NT-Xent rows times sg(1/(1-P_i)): with x the loss of ``dcl``, the value (1+e^{-x}) log(1+e^x), the gradient of x.
+
+    The gradient of log(1+e^x) is that of x times 1/(1+e^{-x}), which the weight cancels.
+    """
+
+    name = "macl"
+    negatives = "both"
+    anchors = "both"
+    fewest = 2
+    temperature: float = number(default=0.1, above=0)
+
+    def adapt(self, temperature: float) -> None:
+        self.temperature = temperature
+
+    def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
+        alignment, energy = -positive / self.temperature, energy_of(logsumexp, num_negatives)
+        x = alignment + energy
+        fixed = x.detach()
+        likely = fixed.clamp_min(WEIGHTLESS)
+        value = softplus(likely, threshold=50) * (1 + torch.exp(-likely))
+        return {"loss": value + (x - fixed), "alignment": alignment, "energy": energy}
+
+
+@register("macl")
+class MACL(Objective):
+    """NT-Xent whose temperature grows with the alignment of the batch, without InfoNCE's dissipation.
+
+    τ = τ₀(1 + α(A - A₀)), A = mean_i c_i; L_i = -log P_i / (1-P_i), P_i the share of the positive among itself and the
+    2N-2 negatives, mean over 2N anchors; τ₀ = ``temperature``, α = ``alpha``, A₀ = ``a0``. A and 1/(1-P_i) carry no
+    gradient. A is the mean over all processes if they gather.
+
+    Source: Huang et al. 2023 (MACL), as in lightly.
+    Use it where alignment changes much in the course of training, so that no fixed temperature fits.
+    Relations: its gradient is that of ``dcl`` with negatives both at temperature τ; only the adaptive τ is new. An
+    anchor whose negatives are all dropped keeps its alignment, as in ``dcl``.
+
+    >>> x = torch.eye(4)
+    >>> round(MACL(temperature=1.0, alpha=0.0)(x, x).item(), 6)
+    1.693413
+    """
+
+    source = "Huang et al. 2023"
+    fewest = 2
+    takes = PairwiseObjective.takes
+    temperature: float = number(default=0.1, above=0, tune=TEMPERATURES)
+    alpha: float = number(default=0.5, at_least=0, tune=(0.0, 0.9))
+    a0: float = number(default=0.0, at_least=-1, at_most=1)
+
+    def check(self) -> None:
+        fall = self.alpha * (1 + self.a0)
+        if fall >= 1:
+            raise ValueError(f"macl's temperature could reach 0: alpha · (1 + a0) must be below 1, not {fall:g}")
+
+    def build(self) -> None:
+        self.alignment = MeanPositive(gather=self.gather)
+        self.softmax = ReweightedSoftmax(reduction=self.reduction, gather=self.gather)
+
+    def follow(self) -> None:
+        self.alignment.gather = self.softmax.gather = self.gather
+        self.softmax.reduction = self.reduction
+
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        self.refuse_unused(inputs)
+        with torch.no_grad():
+            aligned = self.alignment.evaluate(Inputs(inputs.z1, inputs.z2), terms=False)["loss"].item()
+        self.softmax.adapt(self.temperature * (1 + self.alpha * (aligned - self.a0)))
+        return self.softmax.evaluate(inputs, terms)

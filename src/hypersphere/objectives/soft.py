@@ -1,0 +1,71 @@
+"""X-CLR: targets that are similarities, of another model, instead of one positive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from hypersphere.engine import Anchors, GuideRule, Inputs, Statistics, masked_logsumexp
+from hypersphere.engine.reductions import masked_softmax, weighted_sum
+from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.objectives.registry import register
+from hypersphere.objectives.settings import TEMPERATURES, number
+
+
+@register("xclr")
+class XCLR(PairwiseObjective):
+    """Cross-entropy of the softmax over all other rows with that of a guide's similarities.
+
+    L_a = -Σ_{b≠a} q_ab log p_ab over the 2N stacked rows, p_a = softmax_{b≠a}(z_a·z_b/τ) and
+    q_a = softmax_{b≠a}(G_ab/τ_s), G the cosines of the rows of ``guide=``, which a call must give; mean over 2N;
+    τ_s = ``graph_temperature``. The target carries no gradient.
+
+    Source: Sobal et al. 2024 (X-CLR). The temperatures are those of third-party code.
+    Use it where a model of captions or classes grades how similar two instances are.
+    Relations: τ_s → 0 is ``ntxent`` if all guides are different, and ``supcon`` if they are those of classes. Never
+    below the mean entropy of the targets. ``guided`` uses a guide to drop negatives instead.
+
+    >>> x = torch.eye(4)
+    >>> round(XCLR(temperature=1.0, graph_temperature=1.0)(x, x, guide=x).item(), 5)
+    1.85363
+    """
+
+    source = "Sobal et al. 2024"
+    negatives = "both"
+    anchors = "both"
+    fewest = 2
+    takes = frozenset({"guide"})
+    needs = frozenset({"guide"})
+    reads_guide = True
+    nature = "has a target for each pair of rows, from their guide"
+    temperature: float = number(default=0.1, above=0, learnable=True, tune=TEMPERATURES)
+    graph_temperature: float = number(default=0.1, above=0, tune=TEMPERATURES)
+
+    def block(self, anchors: Anchors) -> Statistics:
+        (cosines,), (mask,), positive = anchors.negatives, anchors.masks, anchors.positive
+        assert anchors.guide is not None
+        (of_guide,), own = anchors.guide, anchors.indices.unsqueeze(1)
+        scale = 1 / self.temperature
+        energy = torch.logaddexp(positive * scale, masked_logsumexp(cosines, mask, scale))
+        with torch.no_grad():  # the row's other view stands in column i
+            others = mask.scatter(1, own, True)
+            target = masked_softmax(of_guide, others, 1 / self.graph_temperature)
+            of_positive = target.gather(1, own).squeeze(1)
+            target.scatter_(1, own, 0)
+        alignment = -(weighted_sum(target, cosines) + of_positive * positive) * scale
+        return self.finish_block({"loss": alignment + energy, "alignment": alignment, "energy": energy}, anchors)
+
+    @property
+    def only_similarities(self) -> bool:
+        return False
+
+    def map_pairwise(self, change: Callable[[PairwiseObjective], Any]) -> Any:
+        raise ValueError("xclr has a target for each pair of rows, from their guide: a mixed row has none")
+
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        if inputs.guide is None:
+            raise ValueError("xclr needs guide: give guide= in its call")
+        return super().evaluate(replace(inputs, rule=GuideRule(reads=())), terms)

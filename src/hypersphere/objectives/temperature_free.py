@@ -1,0 +1,77 @@
+"""InfoNCE on the log-odds of the cosines, which need no temperature."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from hypersphere.engine import masked_sum_of
+from hypersphere.engine.reductions import Curve
+from hypersphere.geometry import squared_chord
+from hypersphere.objectives.base import PairwiseObjective
+from hypersphere.objectives.registry import register
+from hypersphere.objectives.settings import flag, number
+
+INSIDE = 1e-6  # negatives stay so far below a cosine of 1, positives above -1
+
+
+@register("artanh_infonce")
+class ArtanhInfoNCE(PairwiseObjective):
+    """InfoNCE without a temperature: its logits are artanh of the cosines.
+
+    L_i = -log( e^{λ artanh s_ii} / Σ_j e^{λ artanh s_ij} ) = log( 1 + Σ_{j≠i} (odds(s_ij)/odds(s_ii))^{λ/2} ), with
+    odds(s) = (1+s)/(1-s) and λ = ``scale``, mean over anchors; ``symmetric`` averages rows and columns. With λ = 2 the
+    logit is the log-odds of (1+s)/2. Cosines of negatives are kept below 1 - 1e-6, those of positives above -1 + 1e-6.
+
+    Source: Kim & Kim 2025. Restatements of it differ in the factor: 2 (here the default) or 1.
+    Use it where no temperature can be tuned.
+    Relations: near s = 0 it is ``infonce`` with temperature 1/λ.
+
+    >>> x = torch.eye(4)
+    >>> y = torch.roll(x, 1, dims=0)
+    >>> round(ArtanhInfoNCE()(x, (x + y) / 2).item(), 5)
+    0.85149
+    """
+
+    source = "Kim & Kim 2025"
+    fewest = 2
+    extra_negatives = "first"
+    scale: float = number(default=2.0, above=0, at_most=8, tune=(0.5, 8.0))  # type: ignore[assignment]
+    symmetric: bool = flag(default=False)
+
+    @property
+    def anchors(self) -> str:
+        return "both" if self.symmetric else "first"
+
+    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor:
+        power = self.scale / 2
+        total = masked_sum_of(odds_to(power), negatives, mask)
+        against = (squared_chord(positive) / 2).clamp_min(0) / (1 + positive).clamp_min(INSIDE)  # 1/odds(s_ii)
+        if power < 1:  # whose slope at 0 is infinite
+            against = against.clamp_min(INSIDE / 2)
+        # log(1 + against^power · total): the product where it is small, its logarithm where it might overflow.
+        small = power * against.detach().log() + total.detach().log() < 0
+        product = torch.where(small, against, 0) ** power * torch.where(small, total, 0)
+        logarithm = power * torch.where(small, 1, against).log() + torch.where(small, 1, total).log()
+        return torch.where(small, torch.log1p(product), softplus(logarithm, threshold=50))
+
+
+def odds_to(power: float) -> Curve:
+    """((1+s)/(1-s))^power, flat above 1 - 1e-6; its derivative is 2·power (1+s)^{power-1} / (1-s)^{power+1}."""
+    lowest = -1.0 if power >= 1 else INSIDE - 1  # a root has an infinite slope at -1
+
+    def value(s: Tensor) -> Tensor:
+        s = s.clamp(lowest, 1 - INSIDE)
+        odds = (1 + s) / (1 - s)
+        return odds if power == 1 else odds**power
+
+    def derivative(s: Tensor) -> Tensor:
+        within = (s >= lowest) & (s <= 1 - INSIDE)
+        s = s.clamp(lowest, 1 - INSIDE)
+        rest = (1 - s).square_().reciprocal_().mul_(within).mul_(2 * power)
+        return rest if power == 1 else rest.mul_((1 + s).div_(1 - s).pow_(power - 1))
+
+    return Curve(value, derivative)
