@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from hypersphere.studies.compare.cells import cell_id
 from hypersphere.training.journal import read_journal
 from hypersphere.training.load import parse_recipe, read_recipe
 from hypersphere.training.run import NotPreparedError, create_task, train
-from hypersphere.training.text import Chunks, _refuse_equal_views, equal_pairs, text_ids
+from hypersphere.training.text import Chunks, TextTask, _refuse_equal_views, equal_pairs, text_ids
 from tests.training import worlds
 from tests.training.worlds import quiet
 
@@ -356,3 +357,82 @@ def test_masking_changes_no_id_of_a_study_and_is_refused_without_negatives(tmp_p
     assert ids[0] == cell_id(recipe) != ids[1]
     with pytest.raises(ValueError, match=r"batch\.mask_duplicates is for text with an objective that has negatives"):
         parse_recipe({**tree, "objective": {"name": "vicreg"}, "batch": {"mask_duplicates": False}})
+
+
+# --- guides
+
+
+def guided_task(folder: Path, views: str, guide: str, **rule: object) -> tuple[TextTask, dict[str, Any]]:
+    source = worlds.pairs(folder, texts=3 if views == "triples" else 2)
+    objective = {"name": "infonce", "temperature": 0.1, "guide": guide, **rule}
+    tree = worlds.text_recipe(folder, data={"source": str(source), "views": views}, objective=objective)
+    tree["encoder"]["dropout"] = 0.0
+    task = create_task(parse_recipe(tree), folder / "run", quiet)
+    assert isinstance(task, TextTask)
+    return task, task.trainer.data_collator([task.trainer.train_dataset[row] for row in range(8)])  # type: ignore
+
+
+@pytest.mark.parametrize("views", ["pairs", "triples"])
+def test_a_model_guides_by_what_it_makes_of_the_texts(tmp_path: Path, views: str) -> None:
+    folder = worlds.sentence_model(tmp_path)
+    task, batch = guided_task(tmp_path, views, str(folder), guide_margin=0.02, guide_strategy="relative")
+    value = task.trainer.compute_loss(task.trainer.model, batch)
+    with torch.no_grad():
+        z = task.trainer.loss.project(task.trainer.embed(task.trainer.encoder, batch))
+    rows = [torch.tensor(SentenceTransformer(str(folder)).encode(list(column))) for column in batch["texts"]]
+    further = {"negatives": z[2], "guide_negatives": rows[2]} if views == "triples" else {}
+    base = {"name": "infonce", "temperature": 0.1}
+    expected = hs.create_objective("guided", base=base, margin=0.02, strategy="relative")
+    plain = hs.create_objective("infonce", temperature=0.1)
+    assert value.item() == pytest.approx(expected(z[0], z[1], guide=(rows[0], rows[1]), **further).item(), rel=1e-5)
+    assert value.item() < plain(z[0], z[1], negatives=further.get("negatives")).item() - 0.01
+    value.backward()
+    assert all(parameter.grad is None for parameter in task.trainer.guide.model.parameters())
+
+
+def test_the_encoder_guides_itself(tmp_path: Path) -> None:
+    task, batch = guided_task(tmp_path, "pairs", "self", guide_margin=-0.1)
+    assert task.trainer.guide is None and "texts" not in batch
+    with torch.no_grad():
+        z = task.trainer.loss.project(task.trainer.embed(task.trainer.encoder, batch))
+        value = task.trainer.compute_loss(task.trainer.model, batch)
+    base = {"name": "infonce", "temperature": 0.1}
+    expected = hs.create_objective("guided", base=base, source="self", margin=-0.1)
+    assert value.item() == pytest.approx(expected(z[0], z[1]).item(), rel=1e-5)
+
+
+def test_a_guided_run_ends_and_names_its_guide(tmp_path: Path) -> None:
+    said: list[str] = []
+    schedule = {"schedule": "cosine", "low": 0.1, "high": 0.5, "period": 4}
+    objective = {"name": "infonce", "temperature": schedule, "guide": str(worlds.sentence_model(tmp_path))}
+    source = worlds.pairs(tmp_path)
+    tree = worlds.text_recipe(tmp_path, data={"source": str(source), "views": "pairs"}, objective=objective, steps=2)
+    recipe = parse_recipe(tree)
+    assert recipe.resolved()["objective"]["guide"] == objective["guide"]
+    assert recipe.resolved()["objective"]["base"]["temperature"] == schedule
+    assert train(recipe, echo=said.append).results["steps"] == 2
+    assert any(sentence.startswith(f"Guide: {objective['guide']}, frozen") for sentence in said)
+
+
+@pytest.mark.parametrize(
+    ("objective", "sentence"),
+    [
+        ({"guide_margin": 0.1}, r"objective\.guide_margin needs objective\.guide"),
+        ({"guide": 3}, r"objective\.guide is 3: it should be self, or the folder or name of a sentence model"),
+        ({"guide": "self", "guide_strategy": "best"}, "guided's strategy must be 'absolute' or 'relative', not 'best'"),
+        ({"name": "vicreg", "guide": "self"}, "guided's base must have negatives that can be dropped"),
+        ({"name": "guided", "base": "infonce"}, r"guided needs a guide: objective\.guide names it in a recipe"),
+        ({"name": "cosent"}, "cosent needs the score of each pair, which the data of a run does not have"),
+    ],
+)
+def test_a_guide_that_cannot_be_is_refused_in_one_sentence(
+    tmp_path: Path, objective: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        parse_recipe(worlds.text_recipe(tmp_path, objective={"name": "infonce", **objective}))
+
+
+def test_a_sentence_model_guides_no_images(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a sentence model guides text alone; here it can be self"):
+        parse_recipe(worlds.digits_recipe(tmp_path, objective={"name": "infonce", "guide": "a-model"}))
+    parse_recipe(worlds.digits_recipe(tmp_path, objective={"name": "infonce", "guide": "self"}))

@@ -20,7 +20,7 @@ from hypersphere.encoders.text import SentenceEncoder, create_text_encoder, desc
 from hypersphere.engine.distributed import gather_rows
 from hypersphere.evaluation.embeddings import default_cache, embed
 from hypersphere.evaluation.pairs import Remembered, pair_geometry
-from hypersphere.evaluation.sentence_model import open_model
+from hypersphere.evaluation.sentence_model import SentenceModel, open_model
 from hypersphere.evaluation.sts import score_pairs
 from hypersphere.training.folder import fingerprint_texts
 from hypersphere.training.recipe import TextRecipe
@@ -49,8 +49,23 @@ class TextTrainer(ObjectiveTraining, SentenceTransformerTrainer):  # type: ignor
         embedded: Tensor = model({"chunks": inputs["chunks"], "place": inputs["place"]})["sentence_embedding"]
         return embedded.view(-1, len(inputs["rows"]), embedded.shape[1])
 
+    guide: SentenceModel | None = None
+
     def known(self, inputs: Inputs) -> dict[str, Any]:
-        return self._equal_texts(inputs) if "ids" in inputs else {}
+        known: dict[str, Any] = self._equal_texts(inputs) if "ids" in inputs else {}
+        return known if self.guide is None else known | self._guide_rows(self.guide, inputs["texts"])
+
+    def _guide_rows(self, guide: SentenceModel, columns: list[list[str]]) -> dict[str, Any]:
+        """The guide's embeddings of a batch's texts, which are as they were read: a guide has its own prompt."""
+        texts = list(dict.fromkeys(text for column in columns for text in column))
+        model = guide.model.to(self.args.device)
+        with torch.no_grad():
+            # A clone, because tensors of inference mode cannot take part in a graph.
+            embedded = model.encode(texts, convert_to_tensor=True, show_progress_bar=False).float().clone()
+        place = {text: row for row, text in enumerate(texts)}
+        rows = [embedded[[place[text] for text in column]] for column in columns]
+        further = {"guide_negatives": rows[2]} if len(rows) == 3 else {}
+        return {"guide": rows[0] if len(rows) == 1 else (rows[0], rows[1]), **further}
 
     def _equal_texts(self, inputs: Inputs) -> dict[str, Tensor]:
         """The ids of a batch that has equal texts, on any process; adds its equal pairs to those counted so far."""
@@ -76,7 +91,7 @@ class Chunks:
     The views follow one another: row v N + i of the batch is view v of instance i, and ``place`` holds its index among
     the chunks' rows. Dropout views are the same tokens twice. ``prompt`` precedes every text; the pooling leaves out
     the first ``skipped`` tokens. ``ids``: the batch has the id of each instance's last text that is no hard negative,
-    and those of hard negatives as ``ids_negatives``.
+    and those of hard negatives as ``ids_negatives``. ``texts``: the batch has its texts, column by column.
     """
 
     def __init__(
@@ -88,9 +103,10 @@ class Chunks:
         prompt: str = "",
         skipped: int | None = None,
         ids: bool = False,
+        texts: bool = False,
     ) -> None:
         self.tokenizer, self.max_length, self.size, self.twice = tokenizer, max_length, size, twice
-        self.prompt, self.ids = prompt, ids
+        self.prompt, self.ids, self.texts = prompt, ids, texts
         self.extra = {} if skipped is None else {"prompt_length": skipped}
 
     def __call__(self, instances: list[dict[str, Any]]) -> Inputs:
@@ -106,6 +122,8 @@ class Chunks:
         place = torch.empty(len(order), dtype=torch.long)
         place[order] = torch.arange(len(order))
         inputs = {"chunks": chunks, "place": place, "rows": torch.tensor([instance["row"] for instance in instances])}
+        if self.texts:
+            inputs["texts"] = [list(column) for column in columns]
         if self.ids:
             names = ("ids",) if len(columns) == 1 else ("", "ids", "ids_negatives")
             inputs |= {name: text_ids(column) for name, column in zip(names, columns, strict=False) if name}
@@ -161,6 +179,7 @@ class TextTask(Task):
         collate = Chunks(
             encoder.tokenizer, recipe.encoder.max_length, chunk, twice=recipe.data.views == "dropout", prompt=prompt,
             skipped=skipped_tokens(encoder, prompt), ids=self._masks,
+            texts=recipe.guide is not None,
         )  # fmt: skip
         training = Rows(corpus, kept)
         loss = view_loss(recipe, 0 if recipe.keeps_head else self.width)
@@ -174,6 +193,9 @@ class TextTask(Task):
             data_collator=collate,  # type: ignore[arg-type]
         )
         trainer.recipe = recipe
+        if recipe.guide is not None:
+            trainer.guide = open_model(recipe.guide)
+            echo(f"Guide: {trainer.guide.name}, frozen; {trainer.guide.about().pooling} pooling.")
         self.trainer = trainer
         if recipe.data.views == "dropout":
             _refuse_equal_views(trainer, collate([training[row] for row in range(min(4, len(training)))]))
