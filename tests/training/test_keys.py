@@ -57,7 +57,7 @@ def test_every_condition_is_of_a_value_that_a_recipe_has() -> None:
         if isinstance(only, OnlyFor)
     }
     assert {needs for _, needs in needed} == {
-        "scored", "reads_labels", "data.held_out", "data.of_many_sizes", "evaluation.after"
+        "scored", "reads_labels", "data.held_out", "data.of_many_sizes", "evaluation.after", "has_negatives"
     }  # fmt: skip
     for recipe in recipes:
         for task, needs in needed:

@@ -178,7 +178,8 @@ def test_json_alone_is_printed_where_it_is_asked_for(tmp_path: Path) -> None:
     ids=["text-torchrun", "digits-accelerate"],
 )
 def test_two_processes_are_one_with_the_same_global_batch(tmp_path: Path, world: str, launcher: list[str]) -> None:
-    """Negatives of both, uneven shares (a batch of 9), a head and a learned temperature beside the encoder."""
+    """Negatives of both, uneven shares (a batch of 9), a head and a learned temperature beside the encoder, texts that
+    are equal on both."""
     changes: dict[str, Any] = {
         "steps": 5,
         "checkpoint": {"every": 5},
@@ -189,7 +190,7 @@ def test_two_processes_are_one_with_the_same_global_batch(tmp_path: Path, world:
     if world == "text":
         tree = worlds.text_recipe(
             tmp_path,
-            data={"source": str(worlds.pairs(tmp_path)), "views": "pairs"},
+            data={"source": str(worlds.pairs(tmp_path, different=16)), "views": "pairs"},
             encoder={"dropout": 0.0},
             **changes,
         )
@@ -201,3 +202,5 @@ def test_two_processes_are_one_with_the_same_global_batch(tmp_path: Path, world:
     assert len(losses(tmp_path / "one", 5)) == 5
     assert abs(losses(tmp_path / "one", 5)[-1] - losses(tmp_path / "one", 5)[0]) > 0.05  # it did move
     assert_same(tmp_path / "one", tmp_path / "two", tolerance=2e-6)
+    masked = [json.loads((tmp_path / each / "results.json").read_text()).get("masked_pairs") for each in ("one", "two")]
+    assert masked[0] == masked[1] and bool(masked[0]) == (world == "text")

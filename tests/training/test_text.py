@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +18,11 @@ from transformers import AutoModel, AutoTokenizer
 import hypersphere as hs
 from hypersphere.encoders.checkpoint import default_prompt
 from hypersphere.encoders.text import create_text_encoder, describe, skipped_tokens
+from hypersphere.studies.compare.cells import cell_id
 from hypersphere.training.journal import read_journal
 from hypersphere.training.load import parse_recipe, read_recipe
 from hypersphere.training.run import NotPreparedError, create_task, train
-from hypersphere.training.text import Chunks, _refuse_equal_views
+from hypersphere.training.text import Chunks, TextTask, _refuse_equal_views, equal_pairs, text_ids
 from tests.training import worlds
 from tests.training.worlds import quiet
 
@@ -212,9 +215,9 @@ def test_a_run_leaves_a_folder_that_sentence_transformers_opens(tmp_path: Path, 
 def test_a_learned_temperature_and_the_head_are_trained(tmp_path: Path) -> None:
     tree = worlds.text_recipe(tmp_path, objective={"name": "infonce", "temperature": 0.1, "learnable": True})
     task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
-    before = {name: value.clone() for name, value in task.trainer.loss.state_dict().items()}
+    before = {name: value.detach().clone() for name, value in task.trainer.loss.named_parameters()}
     task.trainer.train()
-    after = task.trainer.loss.state_dict()
+    after = dict(task.trainer.loss.named_parameters())
     assert len(before) == 3
     assert all(not torch.equal(before[name], after[name]) for name in before)
 
@@ -276,3 +279,160 @@ def test_a_prompt_that_leaves_no_room_for_a_text_is_refused(tmp_path: Path) -> N
     encoder = {"name": prompted(tmp_path, True), "pooling": None, "max_length": 5}
     with pytest.raises(NotPreparedError, match="the prompt and the special tokens take 5, which leaves no room"):
         train(parse_recipe({**tree, "encoder": encoder}), echo=quiet)
+
+
+# --- equal texts
+
+
+def test_ids_are_those_of_the_texts_and_the_same_everywhere() -> None:
+    ids = text_ids(["a cat", "a dog", "a cat", "a cat "])
+    assert ids[0] == ids[2] and len(set(ids.tolist())) == 3 and bool((ids >= 0).all())
+    assert ids[0].item() == 3745569759787347665  # on any machine
+
+
+@pytest.mark.parametrize(("texts", "column"), [(1, 0), (2, 1), (3, 1)])
+def test_a_batch_has_the_ids_of_its_documents(tmp_path: Path, texts: int, column: int) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(str(worlds.encoder(tmp_path)))
+    rows = [[f"red {row}", "cat" if row % 2 else "dog", f"bird {row}"][:texts] for row in range(4)]
+    batch = Chunks(tokenizer, 16, 3, twice=False, ids=True)([{"row": i, "texts": row} for i, row in enumerate(rows)])
+    assert torch.equal(batch["ids"], text_ids([row[column] for row in rows]))
+    assert ("ids_negatives" in batch) == (texts == 3)
+
+
+def test_counted_pairs_are_those_that_loops_find() -> None:
+    ids, negatives = torch.randint(5, (12,)), torch.randint(8, (7,))
+    own = sum(int(ids[i] == ids[j]) for i in range(12) for j in range(i))
+    further = sum(int(i == k) for i in ids for k in negatives)
+    assert equal_pairs(ids) == own and equal_pairs(ids, negatives) == own + further
+
+
+@pytest.mark.parametrize("texts", [2, 3])
+def test_equal_texts_are_no_negatives_unless_the_recipe_wants_them(tmp_path: Path, texts: int) -> None:
+    source = worlds.pairs(tmp_path, texts=texts, different=3)
+    if texts == 3:  # hard negatives that are the documents of others
+        rows = [line.split("\t") for line in source.read_text().splitlines()]
+        source.write_text("".join("\t".join([*row[:2], rows[0][1]]) + "\n" for row in rows))
+    losses = {}
+    for mask in (True, False):
+        tree = worlds.text_recipe(tmp_path, data={"source": str(source), "views": "pairs" if texts == 2 else "triples"})
+        tree["encoder"]["dropout"] = 0.0
+        if not mask:
+            tree["batch"]["mask_duplicates"] = False
+        torch.manual_seed(0)
+        task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
+        batch = task.trainer.data_collator([task.trainer.train_dataset[row] for row in range(8)])  # type: ignore[index]
+        losses[mask] = task.trainer.compute_loss(task.trainer.model, batch).item()
+        with torch.no_grad():
+            z = task.trainer.loss.project(task.trainer.embed(task.trainer.encoder, batch))
+        # Documents 0 1 2 0 1 2 0 1: three, three and one equal pairs; each hard negative is document 0, of three rows.
+        pairs = 3 + 3 + 1 + (8 * 3 if texts == 3 else 0)
+        assert task.counted() == ({"masked_pairs": pairs} if mask else {})
+    documents = torch.arange(8) % 3
+    known = {"ids": documents, **({"ids_negatives": torch.zeros(8).long()} if texts == 3 else {})}
+    negatives = {"negatives": z[2]} if texts == 3 else {}
+    objective = hs.create_objective("infonce", temperature=0.1)
+    assert losses[True] == pytest.approx(objective(z[0], z[1], **known, **negatives).item(), rel=1e-5)
+    assert losses[False] == pytest.approx(objective(z[0], z[1], **negatives).item(), rel=1e-5)
+    assert losses[True] < losses[False] - 0.1
+
+
+def test_a_run_tells_how_many_pairs_it_masked_and_a_resumed_one_goes_on_counting(tmp_path: Path) -> None:
+    source = tmp_path / "few.txt"
+    source.write_text("\n".join(worlds.sentences(12) * 2) + "\n")
+    said: list[str] = []
+    recipe = parse_recipe(worlds.text_recipe(tmp_path, data={"source": str(source)}))
+    finished = train(recipe, echo=said.append)
+    masked = finished.results["masked_pairs"]
+    assert masked > 0
+    assert f"Masked: {masked} pairs of equal texts were no negatives of each other." in said
+    (finished.folder / "results.json").unlink()
+    shutil.rmtree(finished.folder / "checkpoints" / "checkpoint-6")
+    assert train(recipe, resume=True, echo=quiet).results["masked_pairs"] == masked
+
+
+def test_masking_changes_no_id_of_a_study_and_is_refused_without_negatives(tmp_path: Path) -> None:
+    tree = worlds.text_recipe(tmp_path)
+    recipe = parse_recipe(tree)
+    ids = [cell_id(parse_recipe({**tree, "batch": {**tree["batch"], "mask_duplicates": m}})) for m in (True, False)]
+    assert ids[0] == cell_id(recipe) != ids[1]
+    with pytest.raises(ValueError, match=r"batch\.mask_duplicates is for text with an objective that has negatives"):
+        parse_recipe({**tree, "objective": {"name": "vicreg"}, "batch": {"mask_duplicates": False}})
+
+
+# --- guides
+
+
+def guided_task(folder: Path, views: str, guide: str, **rule: object) -> tuple[TextTask, dict[str, Any]]:
+    source = worlds.pairs(folder, texts=3 if views == "triples" else 2)
+    objective = {"name": "infonce", "temperature": 0.1, "guide": guide, **rule}
+    tree = worlds.text_recipe(folder, data={"source": str(source), "views": views}, objective=objective)
+    tree["encoder"]["dropout"] = 0.0
+    task = create_task(parse_recipe(tree), folder / "run", quiet)
+    assert isinstance(task, TextTask)
+    return task, task.trainer.data_collator([task.trainer.train_dataset[row] for row in range(8)])  # type: ignore
+
+
+@pytest.mark.parametrize("views", ["pairs", "triples"])
+def test_a_model_guides_by_what_it_makes_of_the_texts(tmp_path: Path, views: str) -> None:
+    folder = worlds.sentence_model(tmp_path)
+    task, batch = guided_task(tmp_path, views, str(folder), guide_margin=0.02, guide_strategy="relative")
+    value = task.trainer.compute_loss(task.trainer.model, batch)
+    with torch.no_grad():
+        z = task.trainer.loss.project(task.trainer.embed(task.trainer.encoder, batch))
+    rows = [torch.tensor(SentenceTransformer(str(folder)).encode(list(column))) for column in batch["texts"]]
+    further = {"negatives": z[2], "guide_negatives": rows[2]} if views == "triples" else {}
+    base = {"name": "infonce", "temperature": 0.1}
+    expected = hs.create_objective("guided", base=base, margin=0.02, strategy="relative")
+    plain = hs.create_objective("infonce", temperature=0.1)
+    assert value.item() == pytest.approx(expected(z[0], z[1], guide=(rows[0], rows[1]), **further).item(), rel=1e-5)
+    assert value.item() < plain(z[0], z[1], negatives=further.get("negatives")).item() - 0.01
+    value.backward()
+    assert all(parameter.grad is None for parameter in task.trainer.guide.model.parameters())
+
+
+def test_the_encoder_guides_itself(tmp_path: Path) -> None:
+    task, batch = guided_task(tmp_path, "pairs", "self", guide_margin=-0.1)
+    assert task.trainer.guide is None and "texts" not in batch
+    with torch.no_grad():
+        z = task.trainer.loss.project(task.trainer.embed(task.trainer.encoder, batch))
+        value = task.trainer.compute_loss(task.trainer.model, batch)
+    base = {"name": "infonce", "temperature": 0.1}
+    expected = hs.create_objective("guided", base=base, source="self", margin=-0.1)
+    assert value.item() == pytest.approx(expected(z[0], z[1]).item(), rel=1e-5)
+
+
+def test_a_guided_run_ends_and_names_its_guide(tmp_path: Path) -> None:
+    said: list[str] = []
+    schedule = {"schedule": "cosine", "low": 0.1, "high": 0.5, "period": 4}
+    objective = {"name": "infonce", "temperature": schedule, "guide": str(worlds.sentence_model(tmp_path))}
+    source = worlds.pairs(tmp_path)
+    tree = worlds.text_recipe(tmp_path, data={"source": str(source), "views": "pairs"}, objective=objective, steps=2)
+    recipe = parse_recipe(tree)
+    assert recipe.resolved()["objective"]["guide"] == objective["guide"]
+    assert recipe.resolved()["objective"]["base"]["temperature"] == schedule
+    assert train(recipe, echo=said.append).results["steps"] == 2
+    assert any(sentence.startswith(f"Guide: {objective['guide']}, frozen") for sentence in said)
+
+
+@pytest.mark.parametrize(
+    ("objective", "sentence"),
+    [
+        ({"guide_margin": 0.1}, r"objective\.guide_margin needs objective\.guide"),
+        ({"guide": 3}, r"objective\.guide is 3: it should be self, or the folder or name of a sentence model"),
+        ({"guide": "self", "guide_strategy": "best"}, "guided's strategy must be 'absolute' or 'relative', not 'best'"),
+        ({"name": "vicreg", "guide": "self"}, "guided's base must have negatives that can be dropped"),
+        ({"name": "guided", "base": "infonce"}, r"guided needs a guide: objective\.guide names it in a recipe"),
+        ({"name": "cosent"}, "cosent needs the score of each pair, which the data of a run does not have"),
+    ],
+)
+def test_a_guide_that_cannot_be_is_refused_in_one_sentence(
+    tmp_path: Path, objective: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        parse_recipe(worlds.text_recipe(tmp_path, objective={"name": "infonce", **objective}))
+
+
+def test_a_sentence_model_guides_no_images(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a sentence model guides text alone; here it can be self"):
+        parse_recipe(worlds.digits_recipe(tmp_path, objective={"name": "infonce", "guide": "a-model"}))
+    parse_recipe(worlds.digits_recipe(tmp_path, objective={"name": "infonce", "guide": "self"}))

@@ -32,9 +32,11 @@ def corpus(folder: Path, count: int = 64) -> Path:
     return path
 
 
-def pairs(folder: Path, count: int = 64, texts: int = 2) -> Path:
+def pairs(folder: Path, count: int = 64, texts: int = 2, different: int = 64) -> Path:
+    """Rows of texts; ``different``: of which so many second texts are different."""
     path = folder / f"texts{texts}.tsv"
     columns = [sentences(count, seed) for seed in range(texts)]
+    columns[1] = [columns[1][row % different] for row in range(count)]
     path.write_text("".join("\t".join(row) + "\n" for row in zip(*columns, strict=True)))
     return path
 

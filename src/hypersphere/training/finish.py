@@ -45,7 +45,10 @@ def finish(
         "scores": task.final() if recipe.evaluation.test else {},
         "given": given,
         "history": scoring.scores,
+        **task.counted(),
     }
+    if "masked_pairs" in results:
+        echo(f"Masked: {results['masked_pairs']} pairs of equal texts were no negatives of each other.")
     results["outcome"] = outcome(results)
     with _writing(folder, MODEL):
         task.save(folder / MODEL)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from hypersphere.objectives.base import Objective
 from hypersphere.training.journal import Journal, Record, read_journal
 from hypersphere.training.measurements import Measurements, Views, measure, measure_batches
 from hypersphere.training.recipe import Recipe
@@ -324,15 +325,22 @@ def _write(words: str) -> None:
     tqdm.write(words)
 
 
+def _without_guide(objective: Objective) -> Objective:
+    """The objective itself, or the one inside it where a guide's rows would be needed."""
+    base: Objective = getattr(objective, "base", objective)
+    return base if "guide" in objective.needs else objective
+
+
 def watch(task: Task, recipe: Recipe, path: Path, echo: Callable[[str], None]) -> Monitor:
     """Adds a monitor to the task's trainer. It measures a fixed training batch, and the held-out batches if there are
-    any, as the objective receives them; hard negatives are left out."""
+    any, as the objective receives them; hard negatives, equal texts and the guide's rows are left out."""
     trainer = task.trainer
-    alone = recipe.create_objective()  # only the first process measures: it must not wait for the others
+    # Only the first process measures: it must not wait for the others.
+    alone = _without_guide(recipe.create_objective())
 
     def views(inputs: Inputs) -> Views:
         here = trainer._prepare_inputs(inputs)
-        alone.load_state_dict(trainer.loss.objective.state_dict())
+        alone.load_state_dict(_without_guide(trainer.loss.objective).state_dict())
         latest = max(0, trainer.state.global_step - 1)
         set_temperature(alone, recipe.objective, trainer.epoch_of(latest))
         trainer.encoder.train()  # dropout makes the views of text

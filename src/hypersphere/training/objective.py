@@ -14,6 +14,8 @@ from hypersphere.objectives.settings import REQUIRED
 from hypersphere.training.temperature import at_first, refuse_learned
 
 SIZES = ("num_classes", "dim")
+GUIDE = {"guide": "guide", "guide_margin": "margin", "guide_strategy": "strategy"}  # keys of a recipe
+SELF = "self"  # the guide is the encoder under training
 
 
 def create(given: Mapping[str, Any], *, gather: bool = False) -> Objective:
@@ -26,11 +28,23 @@ def create(given: Mapping[str, Any], *, gather: bool = False) -> Objective:
     if "gather" in given:
         raise ValueError("objective.gather is always on: the negatives of all processes are shared")
     filled = fill_sizes(at_first(given))
+    rule = {key: filled.pop(name) for name, key in GUIDE.items() if name in filled}
     objective = create_objective(str(filled.pop("name")), **filled, gather=gather)
+    if rule:
+        objective = _guided(objective, gather, **rule)
     refuse_learned(objective, given)
     if objective.reduction == "none":
         raise ValueError("objective.reduction must be mean or sum: a run needs one number to make small")
     return objective
+
+
+def _guided(base: Objective, gather: bool, guide: Any = None, **settings: Any) -> Objective:
+    """The objective without the negatives that its guide holds for positives."""
+    if guide is None:
+        raise ValueError(f"objective.guide_{next(iter(settings))} needs objective.guide: self, or a sentence model")
+    if not isinstance(guide, str) or not guide:
+        raise ValueError(f"objective.guide is {guide!r}: it should be self, or the folder or name of a sentence model")
+    return create_objective("guided", base=base, source="self" if guide == SELF else "given", gather=gather, **settings)
 
 
 def fit(given: Mapping[str, Any], num_classes: int, dim: int) -> dict[str, Any]:
@@ -81,6 +95,17 @@ def sized(given: Any) -> Iterator[dict[str, Any]]:
 def reads_labels(objective: Objective) -> bool:
     """Whether the objective, or an objective that it wraps, reads labels."""
     return any(getattr(each, "labelled", False) or isinstance(each, CLOA) for each in within(objective))
+
+
+def refuse_needs(objective: Objective, given: Mapping[str, Any], task: str) -> None:
+    """Raises if the objective needs something of its rows that a run does not have."""
+    if "scores" in objective.needs:
+        raise ValueError(f"{objective.name} needs the score of each pair, which the data of a run does not have")
+    model = given.get("guide")
+    if "guide" in objective.needs and model is None:
+        raise ValueError(f"{objective.name} needs a guide: objective.guide names it in a recipe")
+    if "guide" in objective.needs and task != "text":
+        raise ValueError(f"objective.guide is {model!r}, and a sentence model guides text alone; here it can be self")
 
 
 def all_settings(objective: Objective) -> dict[str, Any]:

@@ -113,7 +113,7 @@ class BaseRecipe(Part, ABC):
             part = getattr(self, section)
             if getattr(part, key) != type(part).model_fields[key].get_default():
                 raise NoEffectError(f"{section}.{key}", only.words)
-        self.create_objective()
+        objectives.refuse_needs(self.create_objective(), self.objective, self.task)
         return self
 
     def idle(self) -> Iterator[tuple[str, str, OnlyFor]]:
@@ -142,8 +142,9 @@ class BaseRecipe(Part, ABC):
 
     def resolved(self) -> dict[str, Any]:
         """The recipe with every setting of its objective, defaults included."""
-        settings = objectives.all_settings(self.create_objective())
-        return {**self.model_dump(), "objective": record_schedules(settings, self.objective)}
+        settings = record_schedules(objectives.all_settings(self.create_objective()), self.objective)
+        guide = {"guide": self.objective["guide"]} if "guide" in self.objective else {}
+        return {**self.model_dump(), "objective": settings | guide}
 
 
 class TextRecipe(BaseRecipe):
@@ -159,6 +160,17 @@ class TextRecipe(BaseRecipe):
     @property
     def scored(self) -> bool:
         return self.evaluation.sts is not None
+
+    @property
+    def has_negatives(self) -> bool:
+        """Whether the objective has negatives, which equal texts are not."""
+        return "ids" in self.create_objective().takes
+
+    @property
+    def guide(self) -> str | None:
+        """The sentence model that guides the objective; None if there is none."""
+        guide: str | None = self.objective.get("guide")
+        return None if guide == objectives.SELF else guide
 
     @property
     def keeps_head(self) -> bool:

@@ -160,8 +160,12 @@ def _try_out(task: Task) -> None:
     given = task.sample.get("labels")
     labels = None if given is None else given.max().repeat(4).to(views.device)
     trainer.loss.eval()
+    known = {}
+    if "guide" in trainer.loss.objective.needs:
+        rows = torch.randn(3, 4, 2, device=views.device)
+        known = {"guide": (rows[0], rows[1]), **({"guide_negatives": rows[2]} if task.views == 3 else {})}
     with torch.no_grad():
-        trainer.loss(views, labels)
+        trainer.loss(views, labels, **known)
     trainer.loss.train()
 
 

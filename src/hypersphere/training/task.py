@@ -53,6 +53,10 @@ class Task(ABC):
     def save(self, target: Path) -> None:
         """Writes the encoder in the format its users open."""
 
+    def counted(self) -> dict[str, int]:
+        """What the run counted while it trained."""
+        return {}
+
     def geometry(self) -> Scores:
         """The geometry of the data that ``score`` has just embedded."""
         return {}

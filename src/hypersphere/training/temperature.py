@@ -70,20 +70,26 @@ def at_first(given: Mapping[str, Any]) -> dict[str, Any]:
 def refuse_learned(objective: Objective, given: Mapping[str, Any]) -> None:
     """Raises if a temperature has a schedule and is learned as well."""
     for depth, _ in schedules(given):
-        if (scheduled := list(within(objective))[depth]).learnable:
+        if (scheduled := _levels(objective, given)[depth]).learnable:
             raise ValueError(f"{scheduled.name}'s temperature has a schedule: learnable must be False")
 
 
 def set_temperature(objective: Objective, given: Mapping[str, Any], epoch: int) -> None:
     """Gives the objective made from a mapping the temperatures of an epoch."""
     for depth, schedule in schedules(given):
-        list(within(objective))[depth].temperature = schedule.at(epoch)
+        _levels(objective, given)[depth].temperature = schedule.at(epoch)
+
+
+def _levels(objective: Objective, given: Mapping[str, Any]) -> list[Any]:
+    """The objective that a mapping names, and those it is wrapped around; its guide (objective.guide) is around it."""
+    levels = list(within(objective))
+    return levels[1:] if objective.name == "guided" != given["name"] else levels
 
 
 def record_schedules(settings: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of an objective with its schedules in place of temperatures."""
     for depth, schedule in schedules(given):
-        place = settings
+        place = settings["base"] if settings["name"] == "guided" != given["name"] else settings
         for _ in range(depth):
             place = place["base"]
         place["temperature"] = {"schedule": "cosine", **asdict(schedule)}

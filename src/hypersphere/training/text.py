@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from hypersphere.data.text import Corpus, read_corpus
 from hypersphere.documents import locate
 from hypersphere.encoders.checkpoint import default_prompt
 from hypersphere.encoders.text import SentenceEncoder, create_text_encoder, describe, has_own_modules, skipped_tokens
+from hypersphere.engine.distributed import gather_rows
 from hypersphere.evaluation.embeddings import default_cache, embed
 from hypersphere.evaluation.pairs import Remembered, pair_geometry
-from hypersphere.evaluation.sentence_model import open_model
+from hypersphere.evaluation.sentence_model import SentenceModel, open_model
 from hypersphere.evaluation.sts import score_pairs
 from hypersphere.training.folder import fingerprint_texts
 from hypersphere.training.recipe import TextRecipe
@@ -34,7 +36,7 @@ from hypersphere.training.task import (
     sample_rows,
     view_loss,
 )
-from hypersphere.training.trainer import Inputs, ObjectiveTraining
+from hypersphere.training.trainer import Inputs, ObjectiveTraining, shard_of
 
 PLAIN_POOLING, PLAIN_LENGTH = "cls", 32  # SimCSE's values, for a transformer that has neither
 FEWEST, PARTS = 32, 8  # fewest rows of a chunk, most chunks of a batch: products stay large, lengths alike
@@ -46,6 +48,32 @@ class TextTrainer(ObjectiveTraining, SentenceTransformerTrainer):  # type: ignor
     def embed(self, model: nn.Module, inputs: Inputs) -> Tensor:
         embedded: Tensor = model({"chunks": inputs["chunks"], "place": inputs["place"]})["sentence_embedding"]
         return embedded.view(-1, len(inputs["rows"]), embedded.shape[1])
+
+    guide: SentenceModel | None = None
+
+    def known(self, inputs: Inputs) -> dict[str, Any]:
+        known: dict[str, Any] = self._equal_texts(inputs) if "ids" in inputs else {}
+        return known if self.guide is None else known | self._guide_rows(self.guide, inputs["texts"])
+
+    def _guide_rows(self, guide: SentenceModel, columns: list[list[str]]) -> dict[str, Any]:
+        """The guide's embeddings of a batch's texts, which are as they were read: a guide has its own prompt."""
+        texts = list(dict.fromkeys(text for column in columns for text in column))
+        model = guide.model.to(self.args.device)
+        with torch.no_grad():
+            # A clone, because tensors of inference mode cannot take part in a graph.
+            embedded = model.encode(texts, convert_to_tensor=True, show_progress_bar=False).float().clone()
+        place = {text: row for row, text in enumerate(texts)}
+        rows = [embedded[[place[text] for text in column]] for column in columns]
+        further = {"guide_negatives": rows[2]} if len(rows) == 3 else {}
+        return {"guide": rows[0] if len(rows) == 1 else (rows[0], rows[1]), **further}
+
+    def _equal_texts(self, inputs: Inputs) -> dict[str, Tensor]:
+        """The ids of a batch that has equal texts, on any process; adds its equal pairs to those counted so far."""
+        given: dict[str, Tensor] = {name: inputs[name] for name in ("ids", "ids_negatives") if name in inputs}
+        shard = shard_of(self.recipe.batch.size, self.args.process_index, self.args.world_size)
+        pairs = equal_pairs(*(gather_rows(each, shard) for each in given.values()))
+        self.loss.masked_pairs += pairs
+        return given if pairs else {}
 
     def prepare_loss(self, loss: Any, model: Any) -> Any:
         return loss.to(model.device)
@@ -62,7 +90,8 @@ class Chunks:
 
     The views follow one another: row v N + i of the batch is view v of instance i, and ``place`` holds its index among
     the chunks' rows. Dropout views are the same tokens twice. ``prompt`` precedes every text; the pooling leaves out
-    the first ``skipped`` tokens.
+    the first ``skipped`` tokens. ``ids``: the batch has the id of each instance's last text that is no hard negative,
+    and those of hard negatives as ``ids_negatives``. ``texts``: the batch has its texts, column by column.
     """
 
     def __init__(
@@ -73,9 +102,11 @@ class Chunks:
         twice: bool,
         prompt: str = "",
         skipped: int | None = None,
+        ids: bool = False,
+        texts: bool = False,
     ) -> None:
         self.tokenizer, self.max_length, self.size, self.twice = tokenizer, max_length, size, twice
-        self.prompt = prompt
+        self.prompt, self.ids, self.texts = prompt, ids, texts
         self.extra = {} if skipped is None else {"prompt_length": skipped}
 
     def __call__(self, instances: list[dict[str, Any]]) -> Inputs:
@@ -90,7 +121,34 @@ class Chunks:
             chunks.append({**self.tokenizer.pad(chunk, return_tensors="pt"), **self.extra})
         place = torch.empty(len(order), dtype=torch.long)
         place[order] = torch.arange(len(order))
-        return {"chunks": chunks, "place": place, "rows": torch.tensor([instance["row"] for instance in instances])}
+        inputs = {"chunks": chunks, "place": place, "rows": torch.tensor([instance["row"] for instance in instances])}
+        if self.texts:
+            inputs["texts"] = [list(column) for column in columns]
+        if self.ids:
+            names = ("ids",) if len(columns) == 1 else ("", "ids", "ids_negatives")
+            inputs |= {name: text_ids(column) for name, column in zip(names, columns, strict=False) if name}
+        return inputs
+
+
+def text_ids(texts: Sequence[str]) -> Tensor:
+    """A number for each text, the same on every process and machine: 63 bits of its hash."""
+    hashes = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts]
+    return torch.tensor([int.from_bytes(each, "big") >> 1 for each in hashes])
+
+
+def equal_pairs(ids: Tensor, negatives: Tensor | None = None) -> int:
+    """How many pairs of instances, and of an instance and a hard negative, have the same id.
+
+    >>> equal_pairs(torch.tensor([3, 1, 3, 3]), torch.tensor([1, 2]))
+    4
+    """
+    _, sizes = ids.unique(return_counts=True)
+    pairs = int((sizes * (sizes - 1)).sum()) // 2
+    if negatives is not None:
+        ordered = ids.sort().values
+        right = torch.searchsorted(ordered, negatives, right=True)
+        pairs += int((right - torch.searchsorted(ordered, negatives)).sum())
+    return pairs
 
 
 class TextTask(Task):
@@ -102,6 +160,7 @@ class TextTask(Task):
         corpus = read_corpus(recipe.data.source, recipe.data.views, columns=recipe.data.columns, rows=recipe.data.rows)
         kept, aside = held_out_rows(len(corpus), recipe)
         self._as_written = recipe
+        self._masks = recipe.has_negatives and recipe.batch.mask_duplicates
         encoder, recipe = open_encoder(recipe, echo)
         encoder.cached = recipe.batch.cache
         prompt = default_prompt(encoder) or ""
@@ -119,17 +178,24 @@ class TextTask(Task):
         chunk = recipe.batch.chunk or max(FEWEST, self.views * recipe.batch.size // PARTS)
         collate = Chunks(
             encoder.tokenizer, recipe.encoder.max_length, chunk, twice=recipe.data.views == "dropout", prompt=prompt,
-            skipped=skipped_tokens(encoder, prompt),
+            skipped=skipped_tokens(encoder, prompt), ids=self._masks,
+            texts=recipe.guide is not None,
         )  # fmt: skip
         training = Rows(corpus, kept)
+        loss = view_loss(recipe, 0 if recipe.keeps_head else self.width)
+        if self._masks:
+            loss.register_buffer("masked_pairs", torch.zeros((), dtype=torch.int64))  # a checkpoint keeps the count
         trainer = TextTrainer(
             model=encoder,
             args=arguments(recipe, folder, len(training), SentenceTransformerTrainingArguments, echo),
             train_dataset=training,
-            loss=view_loss(recipe, 0 if recipe.keeps_head else self.width),
+            loss=loss,
             data_collator=collate,  # type: ignore[arg-type]
         )
         trainer.recipe = recipe
+        if recipe.guide is not None:
+            trainer.guide = open_model(recipe.guide)
+            echo(f"Guide: {trainer.guide.name}, frozen; {trainer.guide.about().pooling} pooling.")
         self.trainer = trainer
         if recipe.data.views == "dropout":
             _refuse_equal_views(trainer, collate([training[row] for row in range(min(4, len(training)))]))
@@ -159,6 +225,9 @@ class TextTask(Task):
         if not self.scored:
             return {}
         return dict(zip(self._parts, score_as_given(self._as_written, list(self._parts.values())), strict=True))
+
+    def counted(self) -> dict[str, int]:
+        return {"masked_pairs": int(self.trainer.loss.masked_pairs)} if self._masks else {}
 
     def save(self, target: Path) -> None:
         self.encoder.save_pretrained(str(target), create_model_card=False)

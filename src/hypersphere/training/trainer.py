@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from transformers import Trainer
 
 from hypersphere.engine import Statistics
+from hypersphere.engine.distributed import Shard
 from hypersphere.geometry.unit import NotFiniteRowsError
 from hypersphere.objectives.base import Objective
 from hypersphere.report import atomic_write
@@ -41,6 +42,8 @@ class NotFiniteError(ArithmeticError):
 class ViewLoss(nn.Module):
     """Head and objective: from the embeddings of the views to the loss."""
 
+    masked_pairs: Tensor  # (): how many pairs of equal texts the run has met; a buffer where they are masked
+
     def __init__(self, objective: Objective, head: nn.Module | None = None) -> None:
         super().__init__()
         self.objective = objective
@@ -51,17 +54,18 @@ class ViewLoss(nn.Module):
         flat: Tensor = self.head(views.flatten(0, 1))
         return flat.view(*views.shape[:2], -1)
 
-    def forward(self, views: Tensor, labels: Tensor | None = None) -> Tensor:
-        return self._call(views, labels, parts=False)["loss"]
+    def forward(self, views: Tensor, labels: Tensor | None = None, **known: Any) -> Tensor:
+        """``known``: what else is known of the rows, as the objective's call takes it."""
+        return self._call(views, labels, known, parts=False)["loss"]
 
-    def terms(self, views: Tensor, labels: Tensor | None = None) -> Statistics:
-        return self._call(views, labels, parts=True)
+    def terms(self, views: Tensor, labels: Tensor | None = None, **known: Any) -> Statistics:
+        return self._call(views, labels, known, parts=True)
 
-    def _call(self, views: Tensor, labels: Tensor | None, parts: bool) -> Statistics:
+    def _call(self, views: Tensor, labels: Tensor | None, known: dict[str, Any], parts: bool) -> Statistics:
         z = self.project(views)
         negatives = z[2] if len(z) > 2 else None  # hard negatives are further columns for every anchor
         call = self.objective.terms if parts else self.objective
-        loss_or_terms = call(z[0], z[1], labels, negatives=negatives)
+        loss_or_terms = call(z[0], z[1], labels, negatives=negatives, **known)
         return loss_or_terms if isinstance(loss_or_terms, dict) else {"loss": loss_or_terms}
 
 
@@ -93,29 +97,32 @@ class ObjectiveTraining(_Base):
         """Embeddings of the views of a batch, (V, N, D)."""
         raise NotImplementedError
 
+    def known(self, inputs: Inputs) -> dict[str, Any]:
+        """What else the objective's call is given of a batch; all processes call it together."""
+        return {}
+
     def compute_loss(
         self, model: nn.Module, inputs: Inputs, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         set_temperature(self.loss.objective, self.recipe.objective, self.epoch_of(self.state.global_step))
         views = self.embed(model, inputs)
         self._rows = inputs["rows"]
+        known = self.known(inputs)
         try:
-            value = self.loss(views, inputs.get("labels"))
+            value = self.loss(views, inputs.get("labels"), **known)
         except NotFiniteRowsError:  # rows of the encoder or of the head
-            self._stop(views, inputs)
+            self._stop(views, inputs, known)
         if not bool(torch.isfinite(value)):
-            self._stop(views, inputs)
+            self._stop(views, inputs, known)
         return (value, {}) if return_outputs else value
 
-    def _stop(self, views: Tensor, inputs: Inputs) -> NoReturn:
+    def _stop(self, views: Tensor, inputs: Inputs, known: dict[str, Any]) -> NoReturn:
         bad = (~torch.isfinite(views).all(dim=2)).any(dim=0)
         rows = inputs["rows"]
         which = rows[bad] if bool(bad.any()) else rows
         try:
-            values = {
-                name: float(value.detach()) for name, value in self.loss.terms(views, inputs.get("labels")).items()
-            }
-            terms = ", ".join(f"{name} {value:.4g}" for name, value in values.items())
+            values = self.loss.terms(views, inputs.get("labels"), **known)
+            terms = ", ".join(f"{name} {float(value.detach()):.4g}" for name, value in values.items())
         except ValueError as error:  # rows that are not finite are refused before any term is computed
             terms = str(error)
         raise NotFiniteError(
@@ -200,6 +207,11 @@ class ObjectiveTraining(_Base):
         self.loss.load_state_dict(load_file(Path(resume_from_checkpoint) / OBJECTIVE))
 
 
+def shard_of(size: int, rank: int, world: int) -> Shard:
+    """The rows of a batch that belong to a process: consecutive, and as many as others have, or one more."""
+    return Shard(tuple(size // world + (each < size % world) for each in range(world)), rank)
+
+
 class Batches(Sampler[list[int]]):
     """Rows of every batch of an epoch; each process takes a consecutive shard of each batch.
 
@@ -213,6 +225,7 @@ class Batches(Sampler[list[int]]):
         if size < 2 * world:
             raise ValueError(f"a batch of {size} leaves {world} processes less than two instances each")
         self.rows, self.size, self.seed, self.rank, self.world = rows, size, seed, rank, world
+        self.shard = shard_of(size, rank, world)
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -225,8 +238,7 @@ class Batches(Sampler[list[int]]):
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
         order = torch.randperm(self.rows, generator=generator)
         for start in range(0, len(self) * self.size, self.size):
-            share = torch.tensor_split(order[start : start + self.size], self.world)[self.rank]
-            yield share.tolist()
+            yield self.shard.own(order[start : start + self.size]).tolist()
 
 
 class Loader(DataLoader[Any]):
