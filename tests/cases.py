@@ -128,6 +128,10 @@ TWO_VIEWS = [name for name in hs.list_objectives() if needs_only_two_views(name)
 MIXABLE = [name for name in TWO_VIEWS if name != "mixup" and "negatives" in hs.create_objective(name).takes]
 
 
+def takes_one_row(case: Case) -> bool:
+    return bool(hs.create_objective(case[0], **case[1]).fewest == 1)
+
+
 def named(cases: list[Case]) -> dict[str, Any]:
     """Arguments of pytest.mark.parametrize, with readable ids."""
     ids = ["-".join([name, *(f"{k}={v}" for k, v in params.items())]) for name, params in cases]

@@ -57,6 +57,13 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "mv_infonce": {"temperature": (), "denominator": ("all", "other")},
     "mv_dhel": {"temperature": (), "pairs": ("unordered", "ordered")},
     "pairwise": {"base": ()},
+    "plus": {"base": (), "extra": (), "weight": ()},
+    "koleo": {"eps": ()},
+    "gor": {"mean_weight": (), "second_weight": (), "aggregation": ("mean", "sum"), "hinge": ()},
+    "macl": {"temperature": (), "alpha": (), "a0": ()},
+    "artanh_infonce": {"scale": (), "symmetric": ()},
+    "xclr": {"temperature": (), "graph_temperature": ()},
+    "ntce nonl": {"temperature": (), "num_classes": (), "dim": ()},
     "cosent": {"scale": (), "similarity": ("cosine", "angle")},
 }
 

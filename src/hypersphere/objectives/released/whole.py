@@ -20,6 +20,7 @@ class WholeObjective(Objective):
     """
 
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum")
+    takes: ClassVar[Any] = frozenset()
     nature: ClassVar[str] = "is its authors' code as it stands"
 
     def direction(self, x: Tensor, y: Tensor) -> Statistics:
