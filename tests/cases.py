@@ -51,6 +51,8 @@ FEATURES: list[Case] = [
     ("barlow", {"normalization": "unit", "weight": 30.0}),
     ("vicreg", {}),
     ("vicreg", {"normalization": "unit", "gamma": 0.5}),
+    ("sigreg", {"num_slices": 3}),
+    ("sigreg", {"num_slices": 2, "weight": 1.0, "knots": 9, "t_max": 5.0, "num_global": 1}),
 ]
 
 # With detached weights: the gradient is defined, the value only carries it.

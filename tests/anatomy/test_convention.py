@@ -44,7 +44,7 @@ def both_ways(objective: hs.Objective, scope: str = "batch") -> tuple[hs.Anatomy
 def test_an_objective_and_a_function_that_calls_it_dissipate_alike(name: str) -> None:
     """From similarities that go to -∞, and from vectors that go to the antipode: these move with them what the positive
     is to others, which counts where an objective compares more than its anchors with the other view."""
-    objective = hs.create_objective(name).double()
+    objective = hs.create_objective(name).double().eval()
     ours, plain = both_ways(objective)
     alone = getattr(objective, "reads", ()) == ("cross",) and getattr(objective, "anchors", "") == "first"
     means = [each.dissipation.mean().item() for each in (ours, plain)]

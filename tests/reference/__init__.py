@@ -38,6 +38,7 @@ from tests.reference.modified import (
     mvicreg,
     mvicreg_gradient,
 )
+from tests.reference.slices import sigreg
 from tests.reference.softmax import (
     arccon,
     ball_distance,
@@ -93,6 +94,7 @@ REFERENCES: dict[str, Callable[..., float]] = {
     "mhs": mhs,
     "barlow": barlow,
     "vicreg": vicreg,
+    "sigreg": sigreg,
     "mmhe": mmhe,
     "mmhs": mmhs,
     "mbarlow": mbarlow,
@@ -181,6 +183,7 @@ __all__ = [
     "raw_gradient",
     "raw_gradients",
     "siglip",
+    "sigreg",
     "softmax",
     "softplus",
     "spectral",

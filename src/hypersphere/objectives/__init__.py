@@ -21,6 +21,7 @@ from hypersphere.objectives.presets import list_presets
 from hypersphere.objectives.registry import create_objective, list_objectives, register
 from hypersphere.objectives.settings import anything, choice, flag, number
 from hypersphere.objectives.siglip import SigLIP
+from hypersphere.objectives.sigreg import SIGReg
 from hypersphere.objectives.supervised import SupCon
 from hypersphere.objectives.triplet import MAT, MET, MPT, Triplet
 
@@ -59,6 +60,7 @@ __all__ = [
     "Pairwise",
     "PairwiseObjective",
     "Paradigm",
+    "SIGReg",
     "SigLIP",
     "Spectral",
     "SupCon",

@@ -72,6 +72,7 @@ NAMED = (
     Case("mpt", "mpt", plain=lambda o, a, b, y: plain.mpt(a, b)),
     Case("mvicreg", "mvicreg", plain=lambda o, a, b, y: plain.mvicreg(a, b)),
     Case("spectral", "spectral", plain=lambda o, a, b, y: plain.spectral(a, b)),
+    Case("sigreg", "sigreg", plain=lambda o, a, b, y: plain.sigreg(a, b, o.directions(a.shape[1]))),
     Case("vicreg", "vicreg", plain=lambda o, a, b, y: plain.vicreg(a, b)),
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )

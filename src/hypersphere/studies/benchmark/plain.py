@@ -300,3 +300,18 @@ def vicreg(z1: Tensor, z2: Tensor, invariance: float = 25.0, variance: float = 2
         loss = loss + variance * F.relu(1 - (z.var(dim=0) + 1e-4).sqrt()).mean() / 2
         loss = loss + covariance * _off_diagonal(z.T.cov()).square().sum() / z.shape[1]
     return loss
+
+
+def sigreg(z1: Tensor, z2: Tensor, directions: Tensor, weight: float = 0.05) -> Tensor:
+    t = torch.linspace(0, 3, 17, dtype=z1.dtype, device=z1.device)
+    law = (-t.square() / 2).exp()
+    weights = torch.full_like(t, 2 * 3 / 16)
+    weights[[0, -1]] = 3 / 16
+    statistics = []
+    for z in (z1, z2):
+        angles = (z @ directions.to(z)).unsqueeze(-1) * t  # (N, K, T)
+        gaps = (angles.cos().mean(dim=0) - law).square() + angles.sin().mean(dim=0).square()
+        statistics.append(len(z) * (gaps @ (weights * law)).mean())
+    centre = (z1 + z2) / 2
+    prediction = (F.mse_loss(z1, centre) + F.mse_loss(z2, centre)) / 2
+    return (1 - weight) * prediction + weight * (statistics[0] + statistics[1]) / 2

@@ -50,6 +50,7 @@ REASONS = {
     "barlow": "standardises each feature over the batch: not a function of cosines; at a constant feature it "
     "divides by "
     "sqrt(1e-5), so that curvatures are huge there and slopes of 1e-6 remain elsewhere",
+    "sigreg": "a law of raw rows on fixed directions: not a function of cosines",
     "vicreg": "variances and covariances of single features: not a function of cosines",
     "vicreg (unit)": "variances and covariances of single features: not a function of cosines",
     "barlow (unit, ν=30)": "correlations of single features: not a function of cosines",
@@ -89,6 +90,8 @@ def subjects(names: Sequence[str]) -> list[Subject]:
 
 
 def _stacked(objective: Objective, labelled: bool) -> Callable[[Tensor], Tensor]:
+    objective.eval()  # random directions are the same in every call
+
     def loss(z: Tensor) -> Tensor:
         N = len(z) // 2
         labels = torch.arange(N) * 2 // N if labelled else None

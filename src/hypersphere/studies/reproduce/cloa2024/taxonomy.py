@@ -80,6 +80,7 @@ PLACED: dict[str, Place] = {
     "ntxent": Place("cosine", "softmax", "cross-entropy", "SimCLR"),
     "paradigm": Place("cosine", "softmax of the negatives, as weights", "gated linear surrogate"),
     "siglip": Place("cosine", "sigmoid of each pair", "binary cross-entropy"),
+    "sigreg": Place("Euclidean", "none", "distance + Gaussian test on random directions"),
     "spectral": Place("cosine", "none", "L2"),
     "supcon": Place("cosine", "softmax", "cross-entropy, several positives"),
     "triplet": Place("Euclidean, cosine or angle", "none", _MARGIN),
