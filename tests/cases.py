@@ -53,6 +53,10 @@ FEATURES: list[Case] = [
     ("vicreg", {"normalization": "unit", "gamma": 0.5}),
     ("sigreg", {"num_slices": 3}),
     ("sigreg", {"num_slices": 2, "weight": 1.0, "knots": 9, "t_max": 5.0, "num_global": 1}),
+    ("visreg", {"num_slices": 2, "shape": 0.0, "scale": 0.5, "center": 2.0, "num_global": 1}),
+]
+DETACHED_FEATURES: list[Case] = [
+    ("visreg", {"num_slices": 3}),
 ]
 
 # With detached weights: the gradient is defined, the value only carries it.
@@ -104,7 +108,7 @@ WRAPPERS: list[Case] = [
 ]
 
 PAIRWISE = SMOOTH + DETACHED  # functions of similarities only, with a plain-loop reference
-ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + WRAPPERS
+ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + DETACHED_FEATURES + WRAPPERS
 
 
 def named(cases: list[Case]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def test_value_equals_plain_loops(name: str, params: dict[str, Any], extra: bool
     assert value.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(("name", "params"), **cases.named(cases.FEATURES))
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.FEATURES + cases.DETACHED_FEATURES))
 def test_features_equal_plain_loops(name: str, params: dict[str, Any]) -> None:
     z1, z2, _ = batch()
     objective = hs.create_objective(name, **params).eval()  # where directions are the same in every call

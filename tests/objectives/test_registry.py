@@ -27,6 +27,7 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "mhe mhs": {"weight": ()},
     "barlow": {"weight": (), "normalization": ("batch", "unit")},
     "sigreg": {"knots": (), "t_max": (), "weight": (), "num_slices": (), "seed": (), "num_global": ()},
+    "visreg": {"scale": (), "shape": (), "center": (), "eps": (), "num_global": (), "weight": (), "num_slices": ()},
     "vicreg": {"invariance": (), "variance": (), "covariance": (), "normalization": ("none", "unit")},
     "mmhe mmhs mbarlow mvicreg": {
         "margin": (),

@@ -38,7 +38,7 @@ from tests.reference.modified import (
     mvicreg,
     mvicreg_gradient,
 )
-from tests.reference.slices import sigreg
+from tests.reference.slices import sigreg, visreg
 from tests.reference.softmax import (
     arccon,
     ball_distance,
@@ -95,6 +95,7 @@ REFERENCES: dict[str, Callable[..., float]] = {
     "barlow": barlow,
     "vicreg": vicreg,
     "sigreg": sigreg,
+    "visreg": visreg,
     "mmhe": mmhe,
     "mmhs": mmhs,
     "mbarlow": mbarlow,
@@ -194,4 +195,5 @@ __all__ = [
     "triplet",
     "unit_rows",
     "vicreg",
+    "visreg",
 ]

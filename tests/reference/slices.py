@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
-from tests.reference.features import refuse_negatives
+from tests.reference.features import feature_columns, refuse_negatives
 from tests.reference.vectors import Labels, Matrix, Rows, Vector, dot, mean, to_rows
 
 
@@ -63,3 +64,43 @@ def sigreg(
         for direction in columns_of(directions, len(view[0])):
             tests.append(epps_pulley([dot(row, direction) for row in view], knots, t_max))
     return (1 - weight) * prediction(views, num_global) + weight * mean(tests)
+
+
+def visreg(
+    z1: Rows,
+    z2: Rows,
+    labels: Labels | None = None,
+    negatives: Rows | None = None,
+    *,
+    scale: float = 1.0,
+    shape: float = 1.0,
+    center: float = 1.0,
+    eps: float = 1e-6,
+    weight: float = 0.9,
+    num_global: int | None = None,
+    num_slices: int | None = None,
+    directions: Rows | None = None,
+    deviations: Sequence[Vector] | None = None,
+) -> float:
+    """(1-w) prediction + w (center mean^2 + scale (1-deviation)^2 + shape (sorted projection - quantile)^2).
+
+    deviations: of each view, in place of those that divide its rows; they carry no gradient."""
+    refuse_negatives("visreg", negatives)
+    views = [to_rows(z1), to_rows(z2)]
+    total = 0.0
+    for place, view in enumerate(views):
+        features = feature_columns(view)
+        means = [mean(column) for column in features]
+        spreads = [math.sqrt(mean([(v - m) ** 2 for v in column])) for column, m in zip(features, means, strict=True)]
+        total += center * mean([m * m for m in means]) + scale * mean([(1 - s) ** 2 for s in spreads])
+        divisors = [max(s, eps) for s in (spreads if deviations is None else deviations[place])]
+        gaps = []
+        for direction in columns_of(directions, len(view[0])):
+            projections = []
+            for row in view:
+                standard = [(v - m) / d for v, m, d in zip(row, means, divisors, strict=True)]
+                projections.append(dot(standard, direction))
+            for rank, value in enumerate(sorted(projections), start=1):
+                gaps.append((value - NormalDist().inv_cdf(rank / (len(view) + 1))) ** 2)
+        total += shape * mean(gaps)
+    return (1 - weight) * prediction(views, num_global) + weight * total / len(views)

@@ -24,6 +24,7 @@ from hypersphere.objectives.siglip import SigLIP
 from hypersphere.objectives.sigreg import SIGReg
 from hypersphere.objectives.supervised import SupCon
 from hypersphere.objectives.triplet import MAT, MET, MPT, Triplet
+from hypersphere.objectives.visreg import VISReg
 
 __all__ = [
     "CLOA",
@@ -66,6 +67,7 @@ __all__ = [
     "SupCon",
     "Triplet",
     "VICReg",
+    "VISReg",
     "anything",
     "choice",
     "create_objective",

@@ -74,6 +74,7 @@ NAMED = (
     Case("spectral", "spectral", plain=lambda o, a, b, y: plain.spectral(a, b)),
     Case("sigreg", "sigreg", plain=lambda o, a, b, y: plain.sigreg(a, b, o.directions(a.shape[1]))),
     Case("vicreg", "vicreg", plain=lambda o, a, b, y: plain.vicreg(a, b)),
+    Case("visreg", "visreg", plain=lambda o, a, b, y: plain.visreg(a, b, o.directions(a.shape[1]))),
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 

@@ -315,3 +315,18 @@ def sigreg(z1: Tensor, z2: Tensor, directions: Tensor, weight: float = 0.05) -> 
     centre = (z1 + z2) / 2
     prediction = (F.mse_loss(z1, centre) + F.mse_loss(z2, centre)) / 2
     return (1 - weight) * prediction + weight * (statistics[0] + statistics[1]) / 2
+
+
+def visreg(z1: Tensor, z2: Tensor, directions: Tensor, weight: float = 0.9) -> Tensor:
+    places = torch.arange(1, len(z1) + 1, dtype=z1.dtype, device=z1.device)
+    quantiles = torch.special.ndtri(places / (len(z1) + 1))
+    regulariser = z1.new_zeros(())
+    for z in (z1, z2):
+        mean, deviation = z.mean(dim=0), z.std(dim=0, correction=0)
+        rows = (z - mean) / deviation.detach().clamp_min(1e-6)
+        projections = (rows @ directions.to(z)).sort(dim=0).values  # (N, K)
+        shape = (projections - quantiles.unsqueeze(1)).square().mean()
+        regulariser = regulariser + mean.square().mean() + (1 - deviation).square().mean() + shape
+    centre = (z1 + z2) / 2
+    prediction = (F.mse_loss(z1, centre) + F.mse_loss(z2, centre)) / 2
+    return (1 - weight) * prediction + weight * regulariser / 2

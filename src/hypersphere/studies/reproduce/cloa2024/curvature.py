@@ -15,7 +15,7 @@ from hypersphere.objectives import Objective, create_objective
 DIM = 3
 FLAT = 1e-6  # relative to the largest curvature; smaller values count as zero
 # Weights or vectors without gradient: autograd returns a field that is not the gradient of the value.
-SURROGATES = ("dclw", "mbarlow", "mixup", "mmhe", "mmhs", "mvicreg", "paradigm")
+SURROGATES = ("dclw", "mbarlow", "mixup", "mmhe", "mmhs", "mvicreg", "paradigm", "visreg")
 
 # Signs of the first view, then of the second: every vector is its sign times one common direction.
 PATTERNS = {
@@ -51,6 +51,7 @@ REASONS = {
     "divides by "
     "sqrt(1e-5), so that curvatures are huge there and slopes of 1e-6 remain elsewhere",
     "sigreg": "a law of raw rows on fixed directions: not a function of cosines",
+    "visreg": "means, deviations and quantiles of single features: not a function of cosines",
     "vicreg": "variances and covariances of single features: not a function of cosines",
     "vicreg (unit)": "variances and covariances of single features: not a function of cosines",
     "barlow (unit, ν=30)": "correlations of single features: not a function of cosines",

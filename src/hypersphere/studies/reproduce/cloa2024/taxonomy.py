@@ -85,4 +85,5 @@ PLACED: dict[str, Place] = {
     "supcon": Place("cosine", "softmax", "cross-entropy, several positives"),
     "triplet": Place("Euclidean, cosine or angle", "none", _MARGIN),
     "vicreg": Place("Euclidean", "none", "distance + variance + covariance", "VICReg"),
+    "visreg": Place("Euclidean", "none", "distance + mean, deviation and quantiles on random directions"),
 }
