@@ -53,6 +53,11 @@ FEATURES: list[Case] = [
     ("vicreg", {"normalization": "unit", "gamma": 0.5}),
     ("sigreg", {"num_slices": 3}),
     ("sigreg", {"num_slices": 2, "weight": 1.0, "knots": 9, "t_max": 5.0, "num_global": 1}),
+    ("wasserstein", {}),
+    ("mmcr", {}),
+    ("mmcr", {"weight": 0.5}),
+    ("frossl", {}),
+    ("frossl", {"weight": 2.0}),
     ("visreg", {"num_slices": 2, "shape": 0.0, "scale": 0.5, "center": 2.0, "num_global": 1}),
 ]
 DETACHED_FEATURES: list[Case] = [

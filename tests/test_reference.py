@@ -109,7 +109,7 @@ SMOOTH: dict[str, Callable[..., float]] = {
     "supcon": ref.supcon,
 }
 
-FEATURES = {"barlow", "sigreg", "vicreg", "visreg"}  # they compare features, not pairs
+FEATURES = {"barlow", "frossl", "mmcr", "sigreg", "vicreg", "visreg", "wasserstein"}  # they compare features, not pairs
 COSINE_ONLY = sorted(set(ref.REFERENCES) - {*FEATURES, "hyperbolic"})
 
 

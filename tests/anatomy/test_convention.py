@@ -48,7 +48,8 @@ def test_an_objective_and_a_function_that_calls_it_dissipate_alike(name: str) ->
     ours, plain = both_ways(objective)
     alone = getattr(objective, "reads", ()) == ("cross",) and getattr(objective, "anchors", "") == "first"
     means = [each.dissipation.mean().item() for each in (ours, plain)]
-    assert means[0] == pytest.approx(means[1], rel=1e-6 if alone else 0.03)
+    # The centre of an anchor and its antipode is 0, and MMCR pushes it nowhere: there is no dissipation to speak of.
+    assert means[0] == pytest.approx(means[1], rel=1e-6 if alone else 0.03, nan_ok=name == "mmcr")
     assert torch.equal(ours.alive[ours.measured], plain.alive[ours.measured])
 
 

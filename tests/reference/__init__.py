@@ -56,6 +56,7 @@ from tests.reference.softmax import (
     siglip,
     supcon,
 )
+from tests.reference.spectrum import frossl, mmcr, wasserstein
 from tests.reference.vectors import (
     Gradients,
     Matrix,
@@ -96,6 +97,9 @@ REFERENCES: dict[str, Callable[..., float]] = {
     "vicreg": vicreg,
     "sigreg": sigreg,
     "visreg": visreg,
+    "wasserstein": wasserstein,
+    "mmcr": mmcr,
+    "frossl": frossl,
     "mmhe": mmhe,
     "mmhs": mmhs,
     "mbarlow": mbarlow,
@@ -147,6 +151,7 @@ __all__ = [
     "dot",
     "euclidean",
     "finite_difference",
+    "frossl",
     "gate",
     "geodesic",
     "golden_views",
@@ -165,6 +170,7 @@ __all__ = [
     "mhs_terms",
     "mixcse",
     "mixed_with_the_next",
+    "mmcr",
     "mmhe",
     "mmhe_gradient",
     "mmhe_literal",
@@ -196,4 +202,5 @@ __all__ = [
     "unit_rows",
     "vicreg",
     "visreg",
+    "wasserstein",
 ]

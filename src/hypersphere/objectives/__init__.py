@@ -22,6 +22,7 @@ from hypersphere.objectives.registry import create_objective, list_objectives, r
 from hypersphere.objectives.settings import anything, choice, flag, number
 from hypersphere.objectives.siglip import SigLIP
 from hypersphere.objectives.sigreg import SIGReg
+from hypersphere.objectives.spectrum import MMCR, FroSSL, Wasserstein
 from hypersphere.objectives.supervised import SupCon
 from hypersphere.objectives.triplet import MAT, MET, MPT, Triplet
 from hypersphere.objectives.visreg import VISReg
@@ -36,6 +37,7 @@ __all__ = [
     "MET",
     "MHE",
     "MHS",
+    "MMCR",
     "MPT",
     "AlignUniform",
     "ArcCon",
@@ -43,6 +45,7 @@ __all__ = [
     "DCLPlus",
     "Debiased",
     "FeatureObjective",
+    "FroSSL",
     "Geodesic",
     "Guided",
     "HardestObjective",
@@ -68,6 +71,7 @@ __all__ = [
     "Triplet",
     "VICReg",
     "VISReg",
+    "Wasserstein",
     "anything",
     "choice",
     "create_objective",

@@ -31,8 +31,13 @@ class PredictionObjective(Objective):
         count = len(views) if self.num_global is None else self.num_global
         if count > len(views):
             raise ValueError(f"{self.name} has num_global={count}, but there are {len(views)} views")
-        if len(views) == count == 2:  # either view is half the difference away from the centre
-            return (views[0] - views[1]).square().mean() / 4
-        centre = sum(views[1:count], views[0]) / count
-        distances = [(z - centre).square().mean() for z in views]
-        return sum(distances[1:], distances[0]) / len(views)
+        return distance_to_centre(views, count)
+
+
+def distance_to_centre(views: Sequence[Tensor], count: int) -> Tensor:
+    """Mean over views, rows and dimensions of (z - μ)², μ the mean of the first ``count`` views."""
+    if len(views) == count == 2:  # either view is half the difference away from the centre
+        return (views[0] - views[1]).square().mean() / 4
+    centre = sum(views[1:count], views[0]) / count
+    distances = [(z - centre).square().mean() for z in views]
+    return sum(distances[1:], distances[0]) / len(views)

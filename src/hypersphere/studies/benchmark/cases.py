@@ -75,6 +75,9 @@ NAMED = (
     Case("sigreg", "sigreg", plain=lambda o, a, b, y: plain.sigreg(a, b, o.directions(a.shape[1]))),
     Case("vicreg", "vicreg", plain=lambda o, a, b, y: plain.vicreg(a, b)),
     Case("visreg", "visreg", plain=lambda o, a, b, y: plain.visreg(a, b, o.directions(a.shape[1]))),
+    Case("wasserstein", "wasserstein", plain=lambda o, a, b, y: plain.wasserstein(a, b)),
+    Case("mmcr", "mmcr", plain=lambda o, a, b, y: plain.mmcr(a, b)),
+    Case("frossl", "frossl", plain=lambda o, a, b, y: plain.frossl(a, b)),
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 

@@ -330,3 +330,24 @@ def visreg(z1: Tensor, z2: Tensor, directions: Tensor, weight: float = 0.9) -> T
     centre = (z1 + z2) / 2
     prediction = (F.mse_loss(z1, centre) + F.mse_loss(z2, centre)) / 2
     return (1 - weight) * prediction + weight * regulariser / 2
+
+
+def wasserstein(z1: Tensor, z2: Tensor) -> Tensor:
+    rows = _stacked(z1, z2)
+    centred = rows - rows.mean(dim=0)
+    nuclear: Tensor = torch.linalg.matrix_norm(centred, ord="nuc")
+    return (2 - 2 / math.sqrt(rows.numel()) * nuclear).sqrt()
+
+
+def mmcr(z1: Tensor, z2: Tensor) -> Tensor:
+    nuclear: Tensor = torch.linalg.matrix_norm((F.normalize(z1, dim=1) + F.normalize(z2, dim=1)) / 2, ord="nuc")
+    return -nuclear
+
+
+def frossl(z1: Tensor, z2: Tensor) -> Tensor:
+    x, y = F.normalize(z1, dim=0), F.normalize(z2, dim=0)
+    dim, centre, loss = x.shape[1], (x + y) / 2, x.new_zeros(())
+    for z in (x, y):
+        gram = (z.T @ z if len(z) > dim else z @ z.T) / dim
+        loss = loss + gram.square().sum().log() + 2 * dim * F.mse_loss(z, centre)
+    return loss

@@ -51,6 +51,7 @@ REASONS = {
     "divides by "
     "sqrt(1e-5), so that curvatures are huge there and slopes of 1e-6 remain elsewhere",
     "sigreg": "a law of raw rows on fixed directions: not a function of cosines",
+    "frossl": "scales each feature to length 1 over the batch: not a function of cosines",
     "visreg": "means, deviations and quantiles of single features: not a function of cosines",
     "vicreg": "variances and covariances of single features: not a function of cosines",
     "vicreg (unit)": "variances and covariances of single features: not a function of cosines",
@@ -61,6 +62,8 @@ REASONS = {
     "mat": "the angle has a kink at 0 and at π; the gradient there is set to 0",
     "met": "the distance has a kink at coincident points; the gradient there is set to 0",
     "triplet": "the distance has a kink at coincident points; the gradient there is set to 0",
+    "mmcr": "the nuclear norm has a kink where singular values are 0; they receive no gradient there",
+    "wasserstein": "the nuclear norm has a kink where singular values are 0; they receive no gradient there",
     "mhs": "the distance has a kink at coincident points; the gradient there is set to 0",
     "mpt": "several negatives are equally hard, so the maximum has a kink",
     "arccon": "cos(θ+u) has a kink where the positive angle is 0 or π; opposed positives are a minimum of their "

@@ -63,6 +63,7 @@ PLACED: dict[str, Place] = {
     "dclw": Place("cosine", "decoupled softmax", "cross-entropy, positives weighted", "DCL"),
     "debiased": Place("floored cosine", "softmax", "cross-entropy", "Debiased"),
     "dhel": Place("cosine", "decoupled softmax, own view", "cross-entropy"),
+    "frossl": Place("dimension-wise cosine", "none", "distance + log of squared covariance"),
     "geodesic": Place("arccosine", "softmax", "cross-entropy", "GCL"),
     "hyperbolic": Place("cosine + Poincaré", "softmax", "cross-entropy", "HCL"),
     "infonce": Place("cosine", "softmax", "cross-entropy", "MoCo-v2"),
@@ -73,6 +74,7 @@ PLACED: dict[str, Place] = {
     "mhe": Place("Gaussian of the distance", "none", "alignment + log mean energy"),
     "mhs": Place("Euclidean", "none", "alignment - nearest distance"),
     "mixup": Place("cosine", "softmax with mixed negatives", "cross-entropy"),
+    "mmcr": Place("cosine", "none", "nuclear norm of the centres"),
     "mmhe": Place("cosine", "softmax over all pairs, as weights", "gated linear surrogate"),
     "mmhs": Place("Euclidean", "none", "gated linear surrogate"),
     "mpt": Place("cosine", "none", _MARGIN),
@@ -86,4 +88,5 @@ PLACED: dict[str, Place] = {
     "triplet": Place("Euclidean, cosine or angle", "none", _MARGIN),
     "vicreg": Place("Euclidean", "none", "distance + variance + covariance", "VICReg"),
     "visreg": Place("Euclidean", "none", "distance + mean, deviation and quantiles on random directions"),
+    "wasserstein": Place("cosine", "none", "Wasserstein distance to a Gaussian"),
 }
