@@ -26,6 +26,10 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "paradigm": {"dissipation": (), "weight": (), "ratio": ()},
     "mhe mhs": {"weight": ()},
     "barlow": {"weight": (), "normalization": ("batch", "unit")},
+    "sigreg": {"knots": (), "t_max": (), "weight": (), "num_slices": (), "seed": (), "num_global": ()},
+    "visreg": {"scale": (), "shape": (), "center": (), "eps": (), "num_global": (), "weight": (), "num_slices": ()},
+    "wasserstein": {},
+    "mmcr frossl": {"weight": ()},
     "vicreg": {"invariance": (), "variance": (), "covariance": (), "normalization": ("none", "unit")},
     "mmhe mmhs mbarlow mvicreg": {
         "margin": (),
