@@ -196,6 +196,12 @@ ITEMS: dict[str, Item] = {
         "own.factorial:factorial",
         ("factorial-images", "factorial-text"),
     ),
+    "hypersphere/collapse": Item(
+        "What does each objective do at a collapsed batch?",
+        "every objective",
+        1.5,
+        "own.collapse:collapse",
+    ),
 }
 
 

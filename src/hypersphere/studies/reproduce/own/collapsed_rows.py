@@ -81,7 +81,7 @@ def gradient(loss: Loss, z: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class Start:
     """A collapsed batch: both views (2N, D), equal, within the span of the orthonormal columns (D, r); r = 0 for the
-    origin. ``coordinates`` (2N, r) of the rows in it; those of the origin are 1, since it moves as a whole by a shift."""
+    origin, which moves as a whole by a shift."""
 
     name: str
     rows: Tensor
@@ -220,6 +220,8 @@ def examine(subject: Subject, start: Start, steps: int) -> dict[str, Any]:
         "smallest_curvature": float(spectrum[0]) / subject.typical,
         "largest_curvature": float(spectrum[-1]) / subject.typical,
         "differentiable": smooth,
+        "loss_before": float(subject.loss(beside)),
+        "loss_after": float(subject.loss(end)),
         "distance_before": before,
         "distance_after": after,
         "rank_before": effective_rank(beside) if start.rank else math.nan,
@@ -233,5 +235,5 @@ def examine(subject: Subject, start: Start, steps: int) -> dict[str, Any]:
 
 def names(quick: bool) -> list[str]:
     """All registered objectives, or a few that differ in what they do at collapse."""
-    few = ("infonce", "kcl", "koleo", "mhe", "sigreg", "visreg", "vicreg")
+    few = ("kcl", "koleo", "mhe", "ntxent", "sigreg", "visreg")
     return [name for name in list_objectives() if not quick or name in few]
