@@ -61,18 +61,18 @@ def collapse(quick: bool = False) -> Finding:
     """Every registered objective at a point, a line, an antipodal pair, a plane and the origin, and beside them."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # more do not speed up batches this small
-    every = names(quick)
+    every, steps = names(quick), 40 if quick else STEPS
     rows: list[dict[str, Any]] = []
     for place, name in enumerate(every):
         _log.info("%s", name, extra={"done": place, "total": len(every)})
         one = subject(name)
         for start in starts():
             if (start.rank or one.raw) and not (quick and start.name in ("pair", "plane")):
-                rows.append(examine(one, start, 40 if quick else STEPS))
+                rows.append(examine(one, start, steps))
     near = approaches()
     kernels = kernel_identity()
     torch.set_num_threads(threads)
-    return _finding(rows, near, kernels)
+    return _finding(rows, near, kernels, steps)
 
 
 def approaches() -> list[dict[str, Any]]:
@@ -141,7 +141,9 @@ def _compare(what: str, dim: int, z: Tensor, left: Any, right: Any) -> dict[str,
             "gradient_error": float((one - other).norm() / one.norm())}  # fmt: skip
 
 
-def _finding(rows: list[dict[str, Any]], near: list[dict[str, Any]], kernels: list[dict[str, Any]]) -> Finding:
+def _finding(
+    rows: list[dict[str, Any]], near: list[dict[str, Any]], kernels: list[dict[str, Any]], steps: int
+) -> Finding:
     at = {(row["objective"], row["start"]): row for row in rows}
     line = [row for row in rows if row["start"] in RANK_ONE]
     pushes = {
@@ -173,7 +175,7 @@ def _finding(rows: list[dict[str, Any]], near: list[dict[str, Any]], kernels: li
         "local minimum, for most losses (Li and Pimentel-Alarcón 2024, Theorem 3.1); corrected, and as it is often "
         "said: a saddle for all. (4) KoLeo and logarithmic kernels are infinite or without gradient where rows "
         "coincide (our convention: no gradient), yet push hardest just beside it.",
-        measured=_measured(rows, pushes, kernels),
+        measured=_measured(rows, pushes, kernels, steps),
         clauses=clauses,
         published="collapse is where a gradient vanishes (SIGReg), a minimum or a saddle (a line), or a singularity "
         "(KoLeo)",
@@ -202,7 +204,9 @@ def _here(rows: Sequence[dict[str, Any]]) -> str:
     return f"{count} objectives at collapsed batches, after small perturbations: {_counted(rows, 'verdict')}"
 
 
-def _measured(rows: list[dict[str, Any]], pushes: dict[str, dict[float, float]], kernels: list[dict[str, Any]]) -> str:
+def _measured(
+    rows: list[dict[str, Any]], pushes: dict[str, dict[float, float]], kernels: list[dict[str, Any]], steps: int
+) -> str:
     at = {(row["objective"], row["start"]): row for row in rows}
     sigreg, visreg, aside = at["sigreg", "origin"], at["visreg", "origin"], at["sigreg", "point"]
     line = [row for row in rows if row["start"] in RANK_ONE]
@@ -212,7 +216,9 @@ def _measured(rows: list[dict[str, Any]], pushes: dict[str, dict[float, float]],
         f"{len({row['objective'] for row in rows})} objectives, {N} instances in {DIM} dimensions, float64, both views "
         f"collapsed; then moved by {BESIDE:g} (views of an instance by a tenth of it apart) and followed by gradient "
         f"descent: a gradient of the typical length (median at random unit rows) moves rows by {RATE:g}, longer ones "
-        "are cut to it. A batch leaves if its distance from the collapsed set grows tenfold. Lengths of gradients and "
+        "are cut to it; where curvature makes such steps unstable, the rate is the inverse of the largest curvature. A "
+        f"batch leaves if after {steps} steps its distance from the collapsed set has grown tenfold and its loss is "
+        "lower (it jumps if not). Lengths of gradients and "
         f"curvatures are relative to the typical gradient. sigreg and visreg have {SLICES} directions.",
         _departures(rows),
         f"(1) At the origin SIGReg's gradient is {sigreg['gradient']:g}, and beside it {sigreg['beside']:.1e}, in "
@@ -243,17 +249,9 @@ def _measured(rows: list[dict[str, Any]], pushes: dict[str, dict[float, float]],
 
 
 def _departures(rows: Sequence[dict[str, Any]]) -> str:
-    """Who leaves, who does not, and who leaves uphill."""
-    staying = [f"{row['objective']} ({row['start']})" for row in rows if row["verdict"] != "leaves"]
-    uphill = [
-        f"{row['objective']} ({row['start']})"
-        for row in rows
-        if row["verdict"] == "leaves" and row["loss_after"] >= row["loss_before"]
-    ]
-    words = f"All starts: {_counted(rows, 'verdict')}"
-    words += f"; not leaving: {', '.join(staying)}" if staying else ""
-    words += f"; leaving to a loss that is no lower, since steps are too long: {', '.join(uphill)}" if uphill else ""
-    return words + "."
+    """How many leave, and who does not."""
+    staying = [f"{row['objective']} ({row['start']}: {row['verdict']})" for row in rows if row["verdict"] != "leaves"]
+    return f"All starts: {_counted(rows, 'verdict')}" + (f". Not leaving: {', '.join(staying)}." if staying else ".")
 
 
 def _named(rows: Sequence[dict[str, Any]], kind: str) -> str:
