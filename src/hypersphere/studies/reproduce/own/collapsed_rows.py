@@ -231,8 +231,9 @@ def examine(subject: Subject, start: Start, steps: int) -> dict[str, Any]:
         "smallest_curvature": float(spectrum[0]) / subject.typical,
         "largest_curvature": float(spectrum[-1]) / subject.typical,
         "differentiable": smooth,
-        "loss_before": float(subject.loss(beside)),
-        "loss_after": float(subject.loss(end)),
+        "loss_at": float(subject.loss(start.rows).detach()),
+        "loss_before": float(subject.loss(beside).detach()),
+        "loss_after": float(subject.loss(end).detach()),
         "distance_before": before,
         "distance_after": after,
         "rank_before": effective_rank(beside) if start.rank else math.nan,
@@ -240,7 +241,7 @@ def examine(subject: Subject, start: Start, steps: int) -> dict[str, Any]:
     }
     row["kind"] = kind_of(row, start.name == "plane")
     moved = float((end - beside).square().sum(dim=1).mean().sqrt()) > MOVED and start.name != "plane"
-    lower = row["loss_after"] < row["loss_before"] or subject.name in SURROGATES
+    lower = row["loss_after"] < min(row["loss_at"], row["loss_before"]) or subject.name in SURROGATES
     if after > GROWN * before:
         row["verdict"] = "leaves" if lower else "jumps"
     else:
