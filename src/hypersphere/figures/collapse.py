@@ -53,7 +53,7 @@ def draw_departures(
             if cell.stays:
                 frame = Rectangle((x + 0.03, y + 0.1), 0.94, 0.8, fill=False, edgecolor="#c8501e", linewidth=2.2)
                 axis.add_patch(frame)
-            ink = "white" if height < 0.55 else INK
+            ink = "white" if height < 0.68 else INK
             axis.text(x + 0.5, y + 0.53, cell.words, size=7.4, color=ink, ha="center", va="center")
     axis.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
     axis.set_xticks([x + 0.5 for x in range(len(columns))], list(columns.values()), size=8.5, color=INK)

@@ -164,7 +164,8 @@ def _finding(
         "(3) NT-Xent is at a local minimum on a line (Theorem 3.1 as printed)":
             at["ntxent", "line"]["kind"] == "minimum",
         "(3) every objective is at a saddle on a line": all(row["kind"] == "saddle" for row in line),
-        "(3) no objective is at a local minimum on a line": all(row["kind"] != "minimum" and row["verdict"] == "leaves" for row in line),
+        "(3) no objective is at a local minimum on a line":
+            all(row["kind"] != "minimum" and row["verdict"] == "leaves" for row in line),
         **{f"(4) {label}: zero gradient where rows coincide, the longest just beside it": _hardest_beside(pushes[label])
            for label in ("koleo", "mhe, s = 0 (log)", "kcl, log")},
     }  # fmt: skip

@@ -142,7 +142,8 @@ def starts() -> list[Start]:
     angles = 2 * math.pi * torch.rand(N, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
 
     def on_line(signs: str) -> Tensor:
-        return torch.tensor([1.0 if sign == "+" else -1.0 for sign in signs * 2], dtype=torch.float64)[:, None] * u.T
+        values = torch.tensor([1.0 if sign == "+" else -1.0 for sign in signs * 2], dtype=torch.float64)
+        return torch.outer(values, u[:, 0])
 
     circle = torch.stack([angles.cos(), angles.sin()], dim=1) @ plane.T
     return [
