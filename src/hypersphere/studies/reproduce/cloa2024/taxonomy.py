@@ -94,4 +94,12 @@ PLACED: dict[str, Place] = {
     "vicreg": Place("Euclidean", "none", "distance + variance + covariance", "VICReg"),
     "visreg": Place("Euclidean", "none", "distance + mean, deviation and quantiles on random directions"),
     "wasserstein": Place("cosine", "none", "Wasserstein distance to a Gaussian"),
+    "artanh_infonce": Place("log-odds of the cosine", "softmax", "cross-entropy"),
+    "gor": Place("cosine", "none", "moments of the cosines"),
+    "koleo": Place("Euclidean", "none", "log distance to the nearest"),
+    "macl": Place("cosine", "decoupled softmax, adaptive temperature", "cross-entropy"),
+    "nonl": Place("cosine with prototypes", "decoupled softmax", "cross-entropy"),
+    "ntce": Place("cosine with prototypes", "softmax", "cross-entropy"),
+    "plus": Place("the base's and the extra's", "the base's", "sum of the two"),
+    "xclr": Place("cosine", "softmax", "cross-entropy, soft targets"),
 }
