@@ -57,6 +57,17 @@ FEATURES: list[Case] = [
     ("barlow", {"normalization": "unit", "weight": 30.0}),
     ("vicreg", {}),
     ("vicreg", {"normalization": "unit", "gamma": 0.5}),
+    ("sigreg", {"num_slices": 3}),
+    ("sigreg", {"num_slices": 2, "weight": 1.0, "knots": 9, "t_max": 5.0, "num_global": 1}),
+    ("wasserstein", {}),
+    ("mmcr", {}),
+    ("mmcr", {"weight": 0.5}),
+    ("frossl", {}),
+    ("frossl", {"weight": 2.0}),
+    ("visreg", {"num_slices": 2, "shape": 0.0, "scale": 0.5, "center": 2.0, "num_global": 1}),
+]
+DETACHED_FEATURES: list[Case] = [
+    ("visreg", {"num_slices": 3}),
 ]
 
 # With detached weights: the gradient is defined, the value only carries it.
@@ -112,7 +123,7 @@ WRAPPERS: list[Case] = [
 ]
 
 PAIRWISE = SMOOTH + DETACHED  # functions of similarities only, with a plain-loop reference
-ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + WRAPPERS
+ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + DETACHED_FEATURES + WRAPPERS
 
 
 def needs_only_two_views(name: str) -> bool:
@@ -126,6 +137,10 @@ def needs_only_two_views(name: str) -> bool:
 TWO_VIEWS = [name for name in hs.list_objectives() if needs_only_two_views(name)]
 
 MIXABLE = [name for name in TWO_VIEWS if name != "mixup" and "negatives" in hs.create_objective(name).takes]
+
+
+def takes_one_row(case: Case) -> bool:
+    return bool(hs.create_objective(case[0], **case[1]).fewest == 1)
 
 
 def named(cases: list[Case]) -> dict[str, Any]:

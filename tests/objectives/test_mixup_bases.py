@@ -15,6 +15,7 @@ from torch import Tensor
 import hypersphere as hs
 from hypersphere.testing.example import views
 from tests import reference as ref
+from tests.cases import MIXABLE
 
 LABELS = [0, 1, -1, 0, 1, 1]
 KINDS = list(itertools.product(["negatives", "positive"], [False, True]))

@@ -178,6 +178,36 @@ def released_mixcse(z1: Matrix, z2: Matrix, objective: Any) -> float:
     return mixcse(z1, z2, (mixed_with_the_next(z1, 0.2), mixed_with_the_next(z2, 0.2)), 0.05)
 
 
+def gist(z1: Matrix, z2: Matrix, objective: Any) -> float:
+    """One softmax at .01 over query-document, query-query and document-document pairs below the guide's own pair."""
+    return all_pairs(z1, z2, 0.01, 0.0, ("cross", "same", "other"), guide_of(z1), guide_of(z2))
+
+
+def qwen3(z1: Matrix, z2: Matrix, objective: Any) -> float:
+    """The same at .1, its own cosines deciding: dropped if .1 above the positive's, document pairs always kept."""
+    return all_pairs(z1, z2, 0.1, -0.1, ("cross", "same"), z1, z2)
+
+
+def guide_of(z: Matrix) -> Matrix:
+    return [row[:3] for row in z]
+
+
+def all_pairs(
+    z1: Matrix, z2: Matrix, tau: float, margin: float, judged: tuple[str, ...], guide1: Matrix, guide2: Matrix
+) -> float:
+    x, y, gx, gy = unit_rows(z1), unit_rows(z2), unit_rows(guide1), unit_rows(guide2)
+    losses = []
+    for i in range(len(x)):
+        logits = [dot(x[i], y[i]) / tau]
+        for j in range(len(x)):
+            for kind, a, b, ga, gb in (("cross", x, y, gx, gy), ("same", x, x, gx, gx), ("other", y, y, gy, gy)):
+                dropped = kind in judged and dot(ga[i], gb[j]) > dot(gx[i], gy[i]) - margin
+                if j != i and not dropped:
+                    logits.append(dot(a[i], b[j]) / tau)
+        losses.append(logsumexp(logits) - logits[0])
+    return mean(losses)
+
+
 PEERS: dict[tuple[str, str], Peer] = {
     ("simcse", "infonce"): simcse,
     ("mixcse", "released/mixcse"): released_mixcse,
@@ -190,6 +220,8 @@ PEERS: dict[tuple[str, str], Peer] = {
     ("sentence-transformers", "infonce"): multiple_negatives_ranking,
     ("open_clip", "infonce"): clip,
     ("open_clip", "siglip"): siglip,
+    ("gist", "guided"): gist,
+    ("qwen3", "guided"): qwen3,
     ("dhel-kcl", "dhel"): released_dhel,
     ("dhel-kcl", "kcl"): released_kcl,
     ("dhel-kcl", "released/kcl"): released_kcl,
@@ -202,7 +234,8 @@ def test_a_preset_computes_what_its_peer_computes(preset: str, name: str, seed: 
     z1, z2 = views(6 + seed, 4 + seed, seed)
     objective = hs.create_objective(name, preset=preset).double()
     expected = PEERS[preset, name](z1.tolist(), z2.tolist(), objective)
-    assert objective(z1, z2).item() == pytest.approx(expected, rel=1e-9)
+    guide = {"guide": (z1[:, :3], z2[:, :3])} if "guide" in objective.needs else {}
+    assert objective(z1, z2, **guide).item() == pytest.approx(expected, rel=1e-9)
 
 
 def test_there_is_no_peer_without_a_preset() -> None:

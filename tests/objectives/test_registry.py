@@ -26,6 +26,10 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "paradigm": {"dissipation": (), "weight": (), "ratio": ()},
     "mhe mhs": {"weight": ()},
     "barlow": {"weight": (), "normalization": ("batch", "unit")},
+    "sigreg": {"knots": (), "t_max": (), "weight": (), "num_slices": (), "seed": (), "num_global": ()},
+    "visreg": {"scale": (), "shape": (), "center": (), "eps": (), "num_global": (), "weight": (), "num_slices": ()},
+    "wasserstein": {},
+    "mmcr frossl": {"weight": ()},
     "vicreg": {"invariance": (), "variance": (), "covariance": (), "normalization": ("none", "unit")},
     "mmhe mmhs mbarlow mvicreg": {
         "margin": (),
@@ -57,6 +61,13 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "mv_infonce": {"temperature": (), "denominator": ("all", "other")},
     "mv_dhel": {"temperature": (), "pairs": ("unordered", "ordered")},
     "pairwise": {"base": ()},
+    "plus": {"base": (), "extra": (), "weight": ()},
+    "koleo": {"eps": ()},
+    "gor": {"mean_weight": (), "second_weight": (), "aggregation": ("mean", "sum"), "hinge": ()},
+    "macl": {"temperature": (), "alpha": (), "a0": ()},
+    "artanh_infonce": {"scale": (), "symmetric": ()},
+    "xclr": {"temperature": (), "graph_temperature": ()},
+    "ntce nonl": {"temperature": (), "num_classes": (), "dim": ()},
     "cosent": {"scale": (), "similarity": ("cosine", "angle")},
 }
 

@@ -39,6 +39,7 @@ from tests.reference.modified import (
     mvicreg_gradient,
 )
 from tests.reference.multiview import mv_dhel, mv_infonce
+from tests.reference.slices import sigreg, visreg
 from tests.reference.softmax import (
     arccon,
     ball_distance,
@@ -56,6 +57,7 @@ from tests.reference.softmax import (
     siglip,
     supcon,
 )
+from tests.reference.spectrum import frossl, mmcr, wasserstein
 from tests.reference.vectors import (
     Gradients,
     Matrix,
@@ -94,6 +96,11 @@ REFERENCES: dict[str, Callable[..., float]] = {
     "mhs": mhs,
     "barlow": barlow,
     "vicreg": vicreg,
+    "sigreg": sigreg,
+    "visreg": visreg,
+    "wasserstein": wasserstein,
+    "mmcr": mmcr,
+    "frossl": frossl,
     "mmhe": mmhe,
     "mmhs": mmhs,
     "mbarlow": mbarlow,
@@ -147,6 +154,7 @@ __all__ = [
     "dot",
     "euclidean",
     "finite_difference",
+    "frossl",
     "gate",
     "geodesic",
     "golden_views",
@@ -165,6 +173,7 @@ __all__ = [
     "mhs_terms",
     "mixcse",
     "mixed_with_the_next",
+    "mmcr",
     "mmhe",
     "mmhe_gradient",
     "mmhe_literal",
@@ -184,6 +193,7 @@ __all__ = [
     "raw_gradient",
     "raw_gradients",
     "siglip",
+    "sigreg",
     "softmax",
     "softplus",
     "spectral",
@@ -194,4 +204,6 @@ __all__ = [
     "triplet",
     "unit_rows",
     "vicreg",
+    "visreg",
+    "wasserstein",
 ]

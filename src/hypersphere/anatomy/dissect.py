@@ -236,7 +236,10 @@ def _named(loss: Any) -> str:
 
 
 def _in_double(loss: Any) -> Any:
-    """A copy whose parameters do not limit the precision, if it has any."""
+    """A copy whose parameters do not limit the precision, if it has any; our objectives in evaluation mode, where
+    random directions are the same in every call."""
+    if isinstance(loss, Objective):
+        return copy.deepcopy(loss).double().eval()
     if isinstance(loss, nn.Module) and any(True for _ in loss.parameters()):
         return copy.deepcopy(loss).double()
     return loss

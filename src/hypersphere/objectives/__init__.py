@@ -26,10 +26,13 @@ from hypersphere.objectives.prototypes import NONL, NTCE
 from hypersphere.objectives.registry import create_objective, list_objectives, register
 from hypersphere.objectives.settings import anything, choice, flag, number
 from hypersphere.objectives.siglip import SigLIP
+from hypersphere.objectives.sigreg import SIGReg
 from hypersphere.objectives.soft import XCLR
+from hypersphere.objectives.spectrum import MMCR, FroSSL, Wasserstein
 from hypersphere.objectives.supervised import SupCon
 from hypersphere.objectives.temperature_free import ArtanhInfoNCE
 from hypersphere.objectives.triplet import MAT, MET, MPT, Triplet
+from hypersphere.objectives.visreg import VISReg
 
 __all__ = [
     "CLOA",
@@ -43,6 +46,7 @@ __all__ = [
     "MET",
     "MHE",
     "MHS",
+    "MMCR",
     "MPT",
     "NONL",
     "NTCE",
@@ -55,6 +59,7 @@ __all__ = [
     "DCLPlus",
     "Debiased",
     "FeatureObjective",
+    "FroSSL",
     "Geodesic",
     "Guided",
     "HardestObjective",
@@ -75,11 +80,14 @@ __all__ = [
     "PairwiseObjective",
     "Paradigm",
     "Plus",
+    "SIGReg",
     "SigLIP",
     "Spectral",
     "SupCon",
     "Triplet",
     "VICReg",
+    "VISReg",
+    "Wasserstein",
     "anything",
     "choice",
     "create_objective",

@@ -60,6 +60,7 @@ class Objective(nn.Module):
     fewest: ClassVar[int] = 1  # so many instances a batch has at least
     raw_rows: ClassVar[Any] = False  # True: works on raw features, so huge rows may overflow
     takes: ClassVar[Any] = frozenset()  # of negatives, ids, guide, scores, views: what a call may give
+    labelled: ClassVar[Any] = False  # whether the formula reads labels
     needs: ClassVar[Any] = frozenset()  # those it cannot do without, and "labels"
     nature: ClassVar[str] = ""  # why it takes no more, as in "compares features, not pairs"
 
@@ -442,10 +443,12 @@ class FeatureObjective(Objective):
     fewest: ClassVar[int] = 2
     raw_rows: ClassVar[Any] = True  # lengths of rows matter
     nature: ClassVar[str] = "compares features, not pairs"
-    labelled: ClassVar[Any] = False  # whether ``features`` also gets ``labels`` (N,), if a call gives them
 
     def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
-        """Scalars from all raw views (N, D), two unless ``takes`` names "views": "loss" and its parts."""
+        """Scalars from all raw views (N, D), two unless ``takes`` names "views": "loss" and its parts.
+
+        If ``labelled``, it also gets ``labels`` (N,), -1 if unknown, where a call gives them.
+        """
         raise TypeError(f"{type(self).__name__} must define features")
 
     def rows(self, z: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -72,7 +72,7 @@ class GOR(PairwiseObjective):
         # Where all pairs count, their moments are those of the features. A mixed column is no row of a view.
         if isinstance(self, GOR) and inputs.negatives is None and inputs.ids is None and inputs.guide is None:
             self.refuse_unused(inputs)
-            return evaluate_features(_Features(self), inputs, terms)
+            return evaluate_features(cast(Any, _Features(self)), inputs, terms)
         return PairwiseObjective.evaluate(self, inputs, terms)
 
 
@@ -88,7 +88,7 @@ class _Features:
     def rows(self, z: Tensor) -> Tensor:
         return widened(z)
 
-    def features(self, *views: Tensor) -> Statistics:
+    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
         by_view = [self._of_view(unit(z)) for z in views]
         total = {name: torch.stack([each[name] for each in by_view]).sum(dim=0) for name in by_view[0]}
         share = 1 if self.inner.sum_directions else 1 / len(views)

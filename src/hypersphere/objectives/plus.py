@@ -94,7 +94,7 @@ class Plus(Wrapper):
 
 def usable_by(part: Any, inputs: Inputs) -> Inputs:
     """The inputs without the arguments that an objective cannot use."""
-    usual = {each.name: each.default for each in fields(Inputs)}
+    usual: dict[str, Any] = {each.name: each.default for each in fields(Inputs)}
     unused = [
         name
         for name in inputs.given

@@ -67,8 +67,12 @@ def parameters(objective: Any) -> list[nn.Parameter]:
 
 
 def in_type(objective: Any, dtype: torch.dtype) -> Any:
-    """A copy that computes in this type, if the objective is a module."""
-    return copy.deepcopy(objective).to(dtype) if isinstance(objective, nn.Module) else objective
+    """A copy that computes in this type, if the objective is a module; our own in evaluation mode, where random
+    directions are the same in every call."""
+    if not isinstance(objective, nn.Module):
+        return objective
+    copied = copy.deepcopy(objective).to(dtype)
+    return copied.eval() if isinstance(copied, Objective) else copied
 
 
 def require_gradient(value: Tensor) -> Tensor:

@@ -214,10 +214,13 @@ def _losses(parts: Sequence[_Part], summed: bool) -> dict[str, float]:
 
 
 def _alone(objective: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy on the CPU that does not communicate with other processes."""
+    """A copy on the CPU that does not communicate with other processes, in evaluation mode: the random directions of
+    an objective are the same in every measurement."""
     if not isinstance(objective, nn.Module):
         return objective
     local = copy.deepcopy(objective).cpu()
+    if isinstance(local, Objective):
+        local.eval()
     if isinstance(local, Objective) and local.gather:
         local.gather = False
     return local

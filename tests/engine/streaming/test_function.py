@@ -78,7 +78,7 @@ def test_reduction_none_lists_the_anchors_and_streams(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "params"), **cases.named(cases.ALL))
 def test_terms_are_differentiable_and_the_loss_among_them_is_the_loss(name: str, params: dict[str, Any]) -> None:
-    objective = hs.create_objective(name, **params).double()
+    objective = hs.create_objective(name, **params).double().eval()
     z1, z2 = (z.requires_grad_() for z in views(7, 4))
     labels = some_labels(7)
     with hs.dense():
@@ -95,7 +95,7 @@ def test_terms_are_differentiable_and_the_loss_among_them_is_the_loss(name: str,
         torch.testing.assert_close(grad, wanted, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize(("name", "params"), **cases.named(cases.PAIRWISE))
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.PAIRWISE + cases.FEATURES + cases.DETACHED_FEATURES))
 def test_terms_add_up_to_the_loss(name: str, params: dict[str, Any]) -> None:
     terms = hs.create_objective(name, **params).double().terms(*views(7, 4), some_labels(7))
     parts = sum(value.item() for part, value in terms.items() if part != "loss")

@@ -14,7 +14,7 @@ FORMULA = Case("infonce as formula", "infonce", plain=lambda o, a, b, y: plain.i
 
 @pytest.mark.parametrize("case", [*(case for case in NAMED if case.plain), FORMULA], ids=lambda case: case.label)
 def test_plain_form_has_the_value_and_the_gradient_of_the_objective(case: Case) -> None:
-    objective = case.create(dim=5).double()
+    objective = case.create(dim=5).double().eval()
     z1, z2, _ = (each.detach().double() for each in inputs(9, 5))
     labels = torch.arange(9) % 3
     results = []

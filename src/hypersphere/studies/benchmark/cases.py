@@ -72,8 +72,13 @@ NAMED = (
     Case("mpt", "mpt", plain=lambda o, a, b, y: plain.mpt(a, b)),
     Case("mvicreg", "mvicreg", plain=lambda o, a, b, y: plain.mvicreg(a, b)),
     Case("spectral", "spectral", plain=lambda o, a, b, y: plain.spectral(a, b)),
+    Case("sigreg", "sigreg", plain=lambda o, a, b, y: plain.sigreg(a, b, o.directions(a.shape[1]))),
     Case("vicreg", "vicreg", plain=lambda o, a, b, y: plain.vicreg(a, b)),
     Case("cosent", "cosent", plain=lambda o, a, b, y: plain.cosent(a, b, y)),
+    Case("visreg", "visreg", plain=lambda o, a, b, y: plain.visreg(a, b, o.directions(a.shape[1]))),
+    Case("wasserstein", "wasserstein", plain=lambda o, a, b, y: plain.wasserstein(a, b)),
+    Case("mmcr", "mmcr", plain=lambda o, a, b, y: plain.mmcr(a, b)),
+    Case("frossl", "frossl", plain=lambda o, a, b, y: plain.frossl(a, b)),
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 

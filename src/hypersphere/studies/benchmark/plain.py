@@ -306,3 +306,54 @@ def vicreg(z1: Tensor, z2: Tensor, invariance: float = 25.0, variance: float = 2
         loss = loss + variance * F.relu(1 - (z.var(dim=0) + 1e-4).sqrt()).mean() / 2
         loss = loss + covariance * _off_diagonal(z.T.cov()).square().sum() / z.shape[1]
     return loss
+
+
+def sigreg(z1: Tensor, z2: Tensor, directions: Tensor, weight: float = 0.05) -> Tensor:
+    t = torch.linspace(0, 3, 17, dtype=z1.dtype, device=z1.device)
+    law = (-t.square() / 2).exp()
+    weights = torch.full_like(t, 2 * 3 / 16)
+    weights[[0, -1]] = 3 / 16
+    statistics = []
+    for z in (z1, z2):
+        angles = (z @ directions.to(z)).unsqueeze(-1) * t  # (N, K, T)
+        gaps = (angles.cos().mean(dim=0) - law).square() + angles.sin().mean(dim=0).square()
+        statistics.append(len(z) * (gaps @ (weights * law)).mean())
+    centre = (z1 + z2) / 2
+    prediction = (F.mse_loss(z1, centre) + F.mse_loss(z2, centre)) / 2
+    return (1 - weight) * prediction + weight * (statistics[0] + statistics[1]) / 2
+
+
+def visreg(z1: Tensor, z2: Tensor, directions: Tensor, weight: float = 0.9) -> Tensor:
+    places = torch.arange(1, len(z1) + 1, dtype=z1.dtype, device=z1.device)
+    quantiles = torch.special.ndtri(places / (len(z1) + 1))
+    regulariser = z1.new_zeros(())
+    for z in (z1, z2):
+        mean, deviation = z.mean(dim=0), z.std(dim=0, correction=0)
+        rows = (z - mean) / deviation.detach().clamp_min(1e-6)
+        projections = (rows @ directions.to(z)).sort(dim=0).values  # (N, K)
+        shape = (projections - quantiles.unsqueeze(1)).square().mean()
+        regulariser = regulariser + mean.square().mean() + (1 - deviation).square().mean() + shape
+    centre = (z1 + z2) / 2
+    prediction = (F.mse_loss(z1, centre) + F.mse_loss(z2, centre)) / 2
+    return (1 - weight) * prediction + weight * regulariser / 2
+
+
+def wasserstein(z1: Tensor, z2: Tensor) -> Tensor:
+    rows = _stacked(z1, z2)
+    centred = rows - rows.mean(dim=0)
+    nuclear: Tensor = torch.linalg.matrix_norm(centred, ord="nuc")
+    return (2 - 2 / math.sqrt(rows.numel()) * nuclear).sqrt()
+
+
+def mmcr(z1: Tensor, z2: Tensor) -> Tensor:
+    nuclear: Tensor = torch.linalg.matrix_norm((F.normalize(z1, dim=1) + F.normalize(z2, dim=1)) / 2, ord="nuc")
+    return -nuclear
+
+
+def frossl(z1: Tensor, z2: Tensor) -> Tensor:
+    x, y = F.normalize(z1, dim=0), F.normalize(z2, dim=0)
+    dim, centre, loss = x.shape[1], (x + y) / 2, x.new_zeros(())
+    for z in (x, y):
+        gram = (z.T @ z if len(z) > dim else z @ z.T) / dim
+        loss = loss + gram.square().sum().log() + 2 * dim * F.mse_loss(z, centre)
+    return loss

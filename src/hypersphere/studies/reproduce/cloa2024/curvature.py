@@ -15,7 +15,7 @@ from hypersphere.objectives import Objective, create_objective
 DIM = 3
 FLAT = 1e-6  # relative to the largest curvature; smaller values count as zero
 # Weights or vectors without gradient: autograd returns a field that is not the gradient of the value.
-SURROGATES = ("dclw", "mbarlow", "mixup", "mmhe", "mmhs", "mvicreg", "paradigm")
+SURROGATES = ("dclw", "mbarlow", "mixup", "mmhe", "mmhs", "mvicreg", "paradigm", "visreg")
 
 # Signs of the first view, then of the second: every vector is its sign times one common direction.
 PATTERNS = {
@@ -50,6 +50,9 @@ REASONS = {
     "barlow": "standardises each feature over the batch: not a function of cosines; at a constant feature it "
     "divides by "
     "sqrt(1e-5), so that curvatures are huge there and slopes of 1e-6 remain elsewhere",
+    "sigreg": "a law of raw rows on fixed directions: not a function of cosines",
+    "frossl": "scales each feature to length 1 over the batch: not a function of cosines",
+    "visreg": "means, deviations and quantiles of single features: not a function of cosines",
     "vicreg": "variances and covariances of single features: not a function of cosines",
     "vicreg (unit)": "variances and covariances of single features: not a function of cosines",
     "barlow (unit, ν=30)": "correlations of single features: not a function of cosines",
@@ -59,6 +62,8 @@ REASONS = {
     "mat": "the angle has a kink at 0 and at π; the gradient there is set to 0",
     "met": "the distance has a kink at coincident points; the gradient there is set to 0",
     "triplet": "the distance has a kink at coincident points; the gradient there is set to 0",
+    "mmcr": "the nuclear norm has a kink where singular values are 0; they receive no gradient there",
+    "wasserstein": "the nuclear norm has a kink where singular values are 0; they receive no gradient there",
     "mhs": "the distance has a kink at coincident points; the gradient there is set to 0",
     "mpt": "several negatives are equally hard, so the maximum has a kink",
     "arccon": "cos(θ+u) has a kink where the positive angle is 0 or π; opposed positives are a minimum of their "
@@ -89,6 +94,8 @@ def subjects(names: Sequence[str]) -> list[Subject]:
 
 
 def _stacked(objective: Objective, labelled: bool) -> Callable[[Tensor], Tensor]:
+    objective.eval()  # random directions are the same in every call
+
     def loss(z: Tensor) -> Tensor:
         N = len(z) // 2
         labels = torch.arange(N) * 2 // N if labelled else None
