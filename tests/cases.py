@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypersphere.objectives import create_objective, list_objectives
+from hypersphere.objectives.registry import objective_class
+from hypersphere.objectives.settings import REQUIRED
+
 Case = tuple[str, dict[str, Any]]
 STAGES = ("original", "+gd", "+w", "+r")
 
@@ -101,8 +105,37 @@ WRAPPERS: list[Case] = [
     ("mixup", {"base": {"name": "cloa", "num_classes": 2, "dim": 4}, "kind": "positive"}),
 ]
 
+# Of batches of two rows or more.
+SINCE_2024: list[Case] = [
+    ("koleo", {}),
+    ("gor", {}),
+    ("gor", {"mean_weight": 0.0, "aggregation": "sum", "hinge": False}),
+    ("plus", {}),
+    ("plus", {"base": "vicreg", "extra": {"name": "gor", "mean_weight": 2.0}, "weight": 0.3}),
+    ("macl", {}),
+    ("artanh_infonce", {}),
+    ("artanh_infonce", {"symmetric": True, "scale": 3.0}),
+    ("ntce", {"num_classes": 2, "dim": 4}),
+    ("nonl", {"num_classes": 2, "dim": 4}),
+    ("cloa", {"base": "dcl", "num_classes": 2, "dim": 4, "distance": "euclidean"}),
+    ("cloa", {"base": "dcl", "num_classes": 2, "dim": 4, "distance": "manhattan"}),
+]
+
 PAIRWISE = SMOOTH + DETACHED  # functions of similarities only, with a plain-loop reference
-ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + WRAPPERS
+ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + WRAPPERS + SINCE_2024
+
+
+def usable_as_is() -> list[str]:
+    """The objectives that need no setting and nothing but two views in a call."""
+    settings = {name: objective_class(name).settings().values() for name in list_objectives()}
+    free = [name for name, own in settings.items() if all(each.default is not REQUIRED for each in own)]
+    return [name for name in free if not create_objective(name).needs]
+
+
+def settings_of(name: str, num_classes: int, dim: int) -> dict[str, Any]:
+    """The settings that an objective has no default for."""
+    needed = {"num_classes": num_classes, "dim": dim}
+    return {key: value for key, value in needed.items() if key in objective_class(name).settings()}
 
 
 def named(cases: list[Case]) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.geometry import unit
-from hypersphere.objectives import list_objectives
 from hypersphere.testing.example import views
+from tests import cases
 
 CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 ROWS = 48
@@ -40,13 +40,14 @@ def both_ways(objective: hs.Objective, scope: str = "batch") -> tuple[hs.Anatomy
     )
 
 
-@pytest.mark.parametrize("name", [name for name in list_objectives() if name != "cloa"])
+@pytest.mark.parametrize("name", cases.usable_as_is())
 def test_an_objective_and_a_function_that_calls_it_dissipate_alike(name: str) -> None:
     """From similarities that go to -∞, and from vectors that go to the antipode: these move with them what the positive
     is to others, which counts where an objective compares more than its anchors with the other view."""
     objective = hs.create_objective(name).double()
     ours, plain = both_ways(objective)
     alone = getattr(objective, "reads", ()) == ("cross",) and getattr(objective, "anchors", "") == "first"
+    alone = alone and name != "artanh_infonce"  # whose gate is open at the antipode: the limit of the path is beyond it
     means = [each.dissipation.mean().item() for each in (ours, plain)]
     assert means[0] == pytest.approx(means[1], rel=1e-6 if alone else 0.03)
     assert torch.equal(ours.alive[ours.measured], plain.alive[ours.measured])

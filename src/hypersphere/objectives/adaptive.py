@@ -83,7 +83,8 @@ class MACL(Objective):
 
     def build(self) -> None:
         self.alignment = MeanPositive(gather=self.gather)
-        self.softmax = ReweightedSoftmax(reduction=self.reduction, gather=self.gather)
+        common: dict[str, Any] = {"reduction": self.reduction, "gather": self.gather}
+        self.softmax = ReweightedSoftmax(**common)
 
     def follow(self) -> None:
         self.alignment.gather = self.softmax.gather = self.gather

@@ -61,6 +61,7 @@ class Objective(nn.Module):
     raw_rows: ClassVar[Any] = False  # True: works on raw features, so huge rows may overflow
     takes: ClassVar[Any] = frozenset()  # of negatives, ids, guide, scores, views: what a call may give
     needs: ClassVar[Any] = frozenset()  # those it cannot do without, and "labels"
+    labelled: ClassVar[Any] = False  # the formula reads labels
     nature: ClassVar[str] = ""  # why it takes no more, as in "compares features, not pairs"
 
     reduction: str = choice("mean", "sum", "none", default="mean")
@@ -301,7 +302,6 @@ class PairwiseObjective(Objective):
     extra_negatives: ClassVar[Any] = "both"
     without_extra: ClassVar[Any] = ()
     one_sided: ClassVar[Any] = False
-    labelled: ClassVar[Any] = False
     reads_guide: ClassVar[Any] = False
     sum_directions: ClassVar[Any] = False
     farthest: ClassVar[Any] = -math.inf
@@ -442,10 +442,10 @@ class FeatureObjective(Objective):
     fewest: ClassVar[int] = 2
     raw_rows: ClassVar[Any] = True  # lengths of rows matter
     nature: ClassVar[str] = "compares features, not pairs"
-    labelled: ClassVar[Any] = False  # whether ``features`` also gets ``labels`` (N,), if a call gives them
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
-        """Scalars from all raw views (N, D), two unless ``takes`` names "views": "loss" and its parts."""
+    def features(self, *views: Tensor) -> Statistics:
+        """Scalars from all raw views (N, D), two unless ``takes`` names "views": "loss" and its parts. If ``labelled``,
+        it also gets the ``labels`` (N,) of a call under that name."""
         raise TypeError(f"{type(self).__name__} must define features")
 
     def rows(self, z: Tensor) -> Tensor:

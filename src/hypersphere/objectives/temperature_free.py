@@ -39,7 +39,8 @@ class ArtanhInfoNCE(PairwiseObjective):
     source = "Kim & Kim 2025"
     fewest = 2
     extra_negatives = "first"
-    scale: float = number(default=2.0, above=0, at_most=8, tune=(0.5, 8.0))  # type: ignore[assignment]
+    farthest = -1.0
+    scale: float = number(default=2.0, above=0, at_most=8, tune=(0.5, 8.0))
     symmetric: bool = flag(default=False)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from hypersphere.objectives.base import Objective
 from hypersphere.objectives.registry import as_objective
@@ -15,7 +15,7 @@ class Wrapper(Objective):
     Learned parameters belong to the base; its reduction and its gathering are the wrapper's.
     """
 
-    final = ("base",)
+    final: ClassVar[tuple[str, ...]] = ("base",)
     base: Any = anything(default="infonce")
 
     def build(self) -> None:
