@@ -53,9 +53,8 @@ def test_ids_that_are_all_different_leave_value_and_gradient(settings: dict[str,
         with hs.streaming(block):
             masked = objective(z1, z2, ids=torch.arange(7))
         torch.testing.assert_close(masked, plain, rtol=1e-12, atol=1e-14)
-        for one, two in zip(
-            *(torch.autograd.grad(v, [z1, z2], retain_graph=True) for v in (plain, masked)), strict=True
-        ):
+        grads = (torch.autograd.grad(value, [z1, z2], retain_graph=True) for value in (plain, masked))
+        for one, two in zip(*grads, strict=True):
             torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-13)
 
 

@@ -78,7 +78,7 @@ NAMED = (
     Case("gor", "gor", plain=lambda o, a, b, y: plain.gor(a, b)),
     Case("plus", "plus", plain=lambda o, a, b, y: plain.plus(a, b)),
     Case("macl", "macl", plain=lambda o, a, b, y: plain.macl(a, b)),
-    Case("artanh_infonce", "artanh_infonce", {}, lambda o, a, b, y: plain.artanh_infonce(a, b), "arctanh"),
+    Case("artanh_infonce", "artanh_infonce", plain=lambda o, a, b, y: plain.artanh_infonce(a, b)),
     Case("ntce", "ntce", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, True)),
     Case("nonl", "nonl", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, False)),
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
