@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hypersphere.names import did_you_mean
 from hypersphere.objectives import Objective, create_objective, files, list_objectives
-from hypersphere.objectives.registry import with_file
+from hypersphere.objectives.registry import objective_class, with_file
 from hypersphere.studies.benchmark import plain
 
 CLASSES = 100
@@ -30,7 +30,8 @@ class Case:
     elementwise: str | None = None
 
     def create(self, dim: int) -> Objective:
-        settings = {"num_classes": min(CLASSES, dim), "dim": dim} if self.name == "cloa" else {}
+        needed = {"num_classes": min(CLASSES, dim), "dim": dim}
+        settings = {key: value for key, value in needed.items() if key in objective_class(self.name).settings()}
         return create_objective(self.name, **{**settings, **self.settings})
 
 
@@ -79,14 +80,23 @@ NAMED = (
     Case("wasserstein", "wasserstein", plain=lambda o, a, b, y: plain.wasserstein(a, b)),
     Case("mmcr", "mmcr", plain=lambda o, a, b, y: plain.mmcr(a, b)),
     Case("frossl", "frossl", plain=lambda o, a, b, y: plain.frossl(a, b)),
+    Case("koleo", "koleo", plain=lambda o, a, b, y: plain.koleo(a, b)),
+    Case("gor", "gor", plain=lambda o, a, b, y: plain.gor(a, b)),
+    Case("plus", "plus", plain=lambda o, a, b, y: plain.plus(a, b)),
+    Case("macl", "macl", plain=lambda o, a, b, y: plain.macl(a, b)),
+    Case("artanh_infonce", "artanh_infonce", plain=lambda o, a, b, y: plain.artanh_infonce(a, b)),
+    Case("ntce", "ntce", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, True)),
+    Case("nonl", "nonl", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, False)),
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 
 
 def cases() -> list[Case]:
-    """The cases above, then every other registered objective with its defaults and no plain form."""
+    """The cases above, then every other registered objective that two views are enough for, with its defaults and no
+    plain form."""
     known = {case.label for case in NAMED}  # with its defaults a case is labelled as its objective
-    return [*NAMED, *(Case(name, name) for name in list_objectives() if name not in known)]
+    others = [name for name in list_objectives() if name not in known and not create_objective(name).needs]
+    return [*NAMED, *(Case(name, name) for name in others)]
 
 
 def find_case(label: str) -> Case:
