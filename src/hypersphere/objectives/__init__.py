@@ -23,6 +23,7 @@ from hypersphere.objectives.settings import anything, choice, flag, number
 from hypersphere.objectives.siglip import SigLIP
 from hypersphere.objectives.sigreg import SIGReg
 from hypersphere.objectives.spectrum import MMCR, FroSSL, Wasserstein
+from hypersphere.objectives.sphere_jepa import SphereJEPA
 from hypersphere.objectives.supervised import SupCon
 from hypersphere.objectives.triplet import MAT, MET, MPT, Triplet
 from hypersphere.objectives.visreg import VISReg
@@ -67,6 +68,7 @@ __all__ = [
     "SIGReg",
     "SigLIP",
     "Spectral",
+    "SphereJEPA",
     "SupCon",
     "Triplet",
     "VICReg",

@@ -145,7 +145,8 @@ class _SquaredGram(torch.autograd.Function):
         z, gram = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient will be differentiated
             gram = _gram(z)
-        return 4 * upstream * (z @ gram if len(z) >= z.shape[1] else gram @ z)
+        product: Tensor = z @ gram if len(z) >= z.shape[1] else gram @ z
+        return 4 * upstream * product
 
 
 def nuclear_norm(matrix: Tensor, size: float | None = None) -> Tensor:

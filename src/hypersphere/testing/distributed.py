@@ -12,11 +12,11 @@ from torch.nn.parallel import DistributedDataParallel
 from hypersphere.objectives import Objective
 from hypersphere.testing.example import (
     call,
-    compares_pairs,
     dimension,
     parameters,
     require_one_number,
     some_labels,
+    takes_negatives,
     views,
 )
 from hypersphere.testing.workers import workers
@@ -64,7 +64,7 @@ def assert_distributed_exact(
                 module.gather = True
     dim = dimension(objective, dim)
     sizes = [4 if equal_shares else 3 + rank % 3 for rank in range(world_size)]  # uneven: 3, 4, 5, 3, …
-    for extra in (0, 2) if compares_pairs(objective) else (0,):
+    for extra in (0, 2) if takes_negatives(objective) else (0,):
         with torch.random.fork_rng(devices=[]):
             whole = _step(copy.deepcopy(objective), sizes, range(world_size), dim, seed, extra, False)
         try:

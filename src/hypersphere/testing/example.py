@@ -84,13 +84,18 @@ def is_foreign(objective: Any) -> bool:
 
 
 def compares_pairs(objective: Any) -> bool:
-    """Whether the objective, or its innermost base, is a function of pairs: it streams and takes extra negatives."""
+    """Whether the objective, or its innermost base, is a function of pairs: it streams."""
     without = FeatureObjective, FunctionObjective, WholeObjective
     while isinstance(objective, Objective) and not isinstance(objective, without):
         if not hasattr(objective, "base"):
             return True
         objective = objective.base
     return False
+
+
+def takes_negatives(objective: Any) -> bool:
+    """Whether a call of the objective may give extra negatives."""
+    return compares_pairs(objective) and "negatives" in objective.takes
 
 
 def dimension(objective: Any, otherwise: int) -> int:

@@ -11,7 +11,6 @@ from torch import Tensor
 from hypersphere.engine.evaluate import dense, streaming
 from hypersphere.testing.example import (
     call,
-    compares_pairs,
     dimension,
     in_type,
     is_foreign,
@@ -21,6 +20,7 @@ from hypersphere.testing.example import (
     require_gradient,
     require_one_number,
     some_labels,
+    takes_negatives,
     views,
 )
 
@@ -81,7 +81,7 @@ def assert_streams_exactly(
     z1, z2 = (z.requires_grad_() for z in views(size, dimension(objective, dim)))
     extra = views(4, dimension(objective, dim), seed=1)[0].requires_grad_()
     labels = some_labels(size)
-    for negatives in (None, extra) if compares_pairs(objective) else (None,):
+    for negatives in (None, extra) if takes_negatives(objective) else (None,):
         inputs = [z1, z2, *([extra] if negatives is not None else []), *parameters(objective)]
         with dense():
             expected = _value_and_gradients(call(objective, z1, z2, labels, negatives), inputs)

@@ -78,6 +78,7 @@ NAMED = (
     Case("wasserstein", "wasserstein", plain=lambda o, a, b, y: plain.wasserstein(a, b)),
     Case("mmcr", "mmcr", plain=lambda o, a, b, y: plain.mmcr(a, b)),
     Case("frossl", "frossl", plain=lambda o, a, b, y: plain.frossl(a, b)),
+    Case("sphere_jepa", "sphere_jepa", plain=lambda o, a, b, y: plain.sphere_jepa(a, b)),
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 
