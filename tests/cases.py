@@ -70,6 +70,14 @@ FEATURES: list[Case] = [
 DETACHED_FEATURES: list[Case] = [
     ("visreg", {"num_slices": 3}),
 ]
+# Tests of a whole sample: pairs, but no negatives of one's own.
+SAMPLES: list[Case] = [
+    ("sphere_jepa", {}),
+    ("sphere_jepa", {"weight": 1.0, "test": "ksd", "kernel": "bandlimited", "cutoff": 3}),
+    ("sphere_jepa", {"weight": 0.5, "test": "kl", "time": 2.0, "num_global": 1}),
+    ("sphere_jepa", {"weight": 0.3, "kernel": "induced"}),
+    ("sphere_jepa", {"weight": 0.3, "test": "sliced", "num_slices": 3}),
+]
 
 # With detached weights: the gradient is defined, the value only carries it.
 MODIFIED: list[Case] = [
@@ -140,7 +148,7 @@ SINCE_2024: list[Case] = [
 ]
 
 PAIRWISE = SMOOTH + DETACHED  # functions of similarities only, with a plain-loop reference
-ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + DETACHED_FEATURES + WRAPPERS + SINCE_2024
+ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + DETACHED_FEATURES + SAMPLES + WRAPPERS + SINCE_2024
 
 
 def needs_only_two_views(name: str) -> bool:

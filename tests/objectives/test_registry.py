@@ -30,6 +30,11 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "visreg": {"scale": (), "shape": (), "center": (), "eps": (), "num_global": (), "weight": (), "num_slices": ()},
     "wasserstein": {},
     "mmcr frossl": {"weight": ()},
+    "sphere_jepa": {
+        "test": ("mmd", "ksd", "kl", "sliced"),
+        "kernel": ("heat", "bandlimited", "induced"),
+        **dict.fromkeys(("time", "cutoff", "knots", "t_max", "num_slices", "seed", "weight", "num_global"), ()),
+    },
     "vicreg": {"invariance": (), "variance": (), "covariance": (), "normalization": ("none", "unit")},
     "mmhe mmhs mbarlow mvicreg": {
         "margin": (),

@@ -38,7 +38,11 @@ class SlicedObjective(Objective):
 
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
         values = super().evaluate(inputs, terms)
+        self.advance()
+        return values
+
+    def advance(self) -> None:
+        """Counts a call that has succeeded."""
         if self.training and not plain_operations():
             with torch.no_grad():
                 self.step += 1
-        return values

@@ -87,6 +87,7 @@ NAMED = (
     Case("artanh_infonce", "artanh_infonce", plain=lambda o, a, b, y: plain.artanh_infonce(a, b)),
     Case("ntce", "ntce", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, True)),
     Case("nonl", "nonl", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, False)),
+    Case("sphere_jepa", "sphere_jepa", plain=lambda o, a, b, y: plain.sphere_jepa(a, b)),
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 

@@ -403,3 +403,20 @@ def frossl(z1: Tensor, z2: Tensor) -> Tensor:
         gram = (z.T @ z if len(z) > dim else z @ z.T) / dim
         loss = loss + gram.square().sum().log() + 2 * dim * F.mse_loss(z, centre)
     return loss
+
+
+def sphere_jepa(z1: Tensor, z2: Tensor, weight: float = 0.05, time: float = 5.0, degrees: int = 20) -> Tensor:
+    views, dim = [F.normalize(z, dim=1) for z in (z1, z2)], z1.shape[1]
+    weights = [
+        math.exp(-time / dim * k * (k + dim - 2)) * (2 * k + dim - 2) / (dim - 2) * math.comb(k + dim - 3, k)
+        for k in range(1, degrees)
+    ]
+    regulariser = z1.new_zeros(())
+    for h in views:
+        cos = h @ h.T
+        before, now, total = torch.ones_like(cos), cos, weights[0] * cos
+        for k in range(1, degrees - 1):
+            before, now = now, ((2 * k + dim - 2) * cos * now - k * before) / (k + dim - 2)
+            total = total + weights[k] * now
+        regulariser = regulariser + total.mean() / sum(weights)
+    return (1 - weight) * (1 - (views[0] * views[1]).sum(dim=1)).mean() / 2 + weight * regulariser / 2

@@ -96,6 +96,7 @@ PLACED: dict[str, Place] = {
     "siglip": Place("cosine", "sigmoid of each pair", "binary cross-entropy"),
     "sigreg": Place("Euclidean", "none", "distance + Gaussian test on random directions"),
     "spectral": Place("cosine", "none", "L2"),
+    "sphere_jepa": Place("kernel of the cosine", "none", "distance + test for the uniform law"),
     "supcon": Place("cosine", "softmax", "cross-entropy, several positives"),
     "triplet": Place("Euclidean, cosine or angle", "none", _MARGIN),
     "vicreg": Place("Euclidean", "none", "distance + variance + covariance", "VICReg"),
