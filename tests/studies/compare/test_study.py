@@ -279,6 +279,14 @@ def test_a_setting_without_effect_is_not_tuned_unless_a_range_is_given(objective
         assert f"objective.{name}" in plan(objectives=[objective], ranges={label: {name: [low, high]}}).spaces[label]
 
 
+def test_under_a_guide_the_settings_of_the_objective_inside_are_tuned():
+    plain, guided = (
+        plan(objectives=[objective]).spaces for objective in ("infonce", {"name": "infonce", "guide": "self"})
+    )
+    assert [list(space) for space in guided.values()] == [list(space) for space in plain.values()]
+    assert "objective.temperature" in next(iter(guided.values()))
+
+
 def test_every_declared_range_of_a_default_objective_has_an_effect_but_for_the_modified_ones():
     idle = {}
     for name in list_objectives():

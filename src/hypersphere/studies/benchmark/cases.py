@@ -87,17 +87,19 @@ NAMED = (
     Case("artanh_infonce", "artanh_infonce", plain=lambda o, a, b, y: plain.artanh_infonce(a, b)),
     Case("ntce", "ntce", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, True)),
     Case("nonl", "nonl", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, False)),
+<<<<<<< HEAD
     Case("sphere_jepa", "sphere_jepa", plain=lambda o, a, b, y: plain.sphere_jepa(a, b)),
+=======
+    Case("xclr", "xclr", plain=lambda o, a, b, y: plain.xclr(a, b, a.detach())),
+>>>>>>> pairs
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 
 
 def cases() -> list[Case]:
-    """The cases above, then every other registered objective that two views are enough for, with its defaults and no
-    plain form."""
+    """The cases above, then every other registered objective with its defaults and no plain form."""
     known = {case.label for case in NAMED}  # with its defaults a case is labelled as its objective
-    others = [name for name in list_objectives() if name not in known and not create_objective(name).needs]
-    return [*NAMED, *(Case(name, name) for name in others)]
+    return [*NAMED, *(Case(name, name) for name in list_objectives() if name not in known)]
 
 
 def find_case(label: str) -> Case:
@@ -135,9 +137,12 @@ def inputs(size: int, dim: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def as_loss(objective: Objective) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """The objective as a function of two views and labels; labels are the scores of an objective of graded pairs."""
+    """The objective as a function of two views and labels; labels are the scores of an objective of graded pairs, and
+    the first view is the guide of an objective that needs one."""
     if "scores" in objective.takes:
         return lambda z1, z2, labels: objective(z1, z2, scores=labels.to(z1.dtype))
+    if "guide" in objective.needs:
+        return lambda z1, z2, labels: objective(z1, z2, labels, guide=z1.detach())
     return objective
 
 

@@ -319,6 +319,14 @@ def prototypes(z1: Tensor, z2: Tensor, labels: Tensor, weights: Tensor, temperat
     return loss
 
 
+def xclr(z1: Tensor, z2: Tensor, guide: Tensor, temperature: float = 0.1, graph_temperature: float = 0.1) -> Tensor:
+    z, graph = _stacked(z1, z2), _stacked(guide, guide)
+    own = _eye(len(z), z)
+    target = (graph @ graph.T / graph_temperature).masked_fill(own, -torch.inf).softmax(dim=1)
+    logits = (z @ z.T / temperature).masked_fill(own, torch.finfo(z.dtype).min)  # finite, as 0 · inf is not a number
+    return F.cross_entropy(logits, target)
+
+
 def dhel(z1: Tensor, z2: Tensor, temperature: Number = 0.3) -> Tensor:
     x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
     energy = (x @ x.T / temperature).masked_fill(_eye(len(x), x), -torch.inf).logsumexp(dim=1)
