@@ -87,11 +87,8 @@ NAMED = (
     Case("artanh_infonce", "artanh_infonce", plain=lambda o, a, b, y: plain.artanh_infonce(a, b)),
     Case("ntce", "ntce", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, True)),
     Case("nonl", "nonl", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, False)),
-<<<<<<< HEAD
     Case("sphere_jepa", "sphere_jepa", plain=lambda o, a, b, y: plain.sphere_jepa(a, b)),
-=======
     Case("xclr", "xclr", plain=lambda o, a, b, y: plain.xclr(a, b, a.detach())),
->>>>>>> pairs
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 
