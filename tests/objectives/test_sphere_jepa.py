@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from scipy.special import hyp1f1
 from torch import Tensor
 
 import hypersphere as hs
@@ -70,8 +71,6 @@ def test_ksd_is_mmd_with_each_degree_times_its_eigenvalue() -> None:
 
 def test_mmd_has_the_gradient_of_an_energy_of_pairs_of_different_rows() -> None:
     """(φ(1) + (N-1) E)/N - C over 1 - C, E the mean over i ≠ j: here with the induced kernel, by its definition."""
-    from scipy.special import hyp1f1
-
     z, _ = views(6, 4)
     h = unit(z)
     cosines = (h @ h.T)[~torch.eye(6, dtype=torch.bool)].numpy()
@@ -87,8 +86,6 @@ def test_over_all_directions_the_sliced_test_is_the_mmd_of_the_induced_kernel() 
     objective = hs.create_objective("sphere_jepa", weight=1.0, test="sliced", knots=300, t_max=10.0)
     angles = torch.arange(200, dtype=torch.float64) * math.pi / 200
     objective.directions = lambda dim: torch.stack([angles.cos(), angles.sin()])
-    from scipy.special import hyp1f1
-
     nodes, weights = uniform_law(2)
     mean = weights @ hyp1f1(0.5, 1.0, nodes - 1)
     expected = 6 * math.sqrt(2 * math.pi) * (1 - mean) * value(z, kernel="induced")
