@@ -263,13 +263,16 @@ class Direction:
             if kind in guide.rule.reads:
                 guide.dropped(row, block, part, threshold, mask[:, place])
 
-    def num_negatives(self, read: Read, indices: Tensor) -> Tensor:
-        """How many columns of a matrix are negatives of each anchor: (B,) -> (B,)."""
-        batch, columns = self.batch, self.num_columns(read)
-        if batch.judge is not None:
-            excluded = self.excluded(read, indices)
-            assert isinstance(excluded, Tensor)
+    def num_negatives(self, read: Read, indices: Tensor, excluded: Entries) -> Tensor:
+        """How many columns of a matrix are negatives of each anchor, from what ``excluded`` returned: (B,) -> (B,)."""
+        columns = self.num_columns(read)
+        if isinstance(excluded, Tensor):
             return columns - excluded.sum(dim=1, dtype=torch.int32)
+        return self.num_by_ids(read, indices)
+
+    def num_by_ids(self, read: Read, indices: Tensor) -> Tensor:
+        """The same where no guide drops any, without a look at the columns."""
+        batch, columns = self.batch, self.num_columns(read)
         num_own = self.num_own(read)
         num = torch.full_like(indices, columns - num_own)
         if batch.ids is not None:

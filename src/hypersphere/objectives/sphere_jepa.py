@@ -94,7 +94,7 @@ class SphereJEPA(SlicedObjective, PredictionObjective, PairwiseObjective):
         prediction = (1 - self.weight) * dim * self.prediction(views)
         if self.test != "sliced":
             return {"loss": prediction, "prediction": prediction}
-        directions = self.directions(dim).to(views[0])
+        directions = self.columns(views[0])
         knots = Grid.knots(self.knots, self.t_max)
         grid = Grid.trapezoid(knots, law=characteristic_function(knots, dim))
         distances = torch.stack([characteristic_distance(h, directions, grid) for h in views])

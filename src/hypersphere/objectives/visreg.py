@@ -49,7 +49,7 @@ class VISReg(SlicedObjective, PredictionObjective, FeatureObjective):
     num_slices: int = number(default=4096, at_least=1, whole=True)
 
     def features(self, *views: Tensor) -> Statistics:
-        directions = self.directions(views[0].shape[1]).to(views[0])
+        directions = self.columns(views[0])
         parts = [self._center_scale_shape(z, directions) for z in views]
         center, scale, shape = (self.weight * torch.stack(each).mean() for each in zip(*parts, strict=True))
         prediction = (1 - self.weight) * self.prediction(views)
