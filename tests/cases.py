@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import hypersphere as hs
+from hypersphere.objectives.registry import objective_class
 
 Case = tuple[str, dict[str, Any]]
 STAGES = ("original", "+gd", "+w", "+r")
@@ -69,6 +70,14 @@ FEATURES: list[Case] = [
 DETACHED_FEATURES: list[Case] = [
     ("visreg", {"num_slices": 3}),
 ]
+# Tests of a whole sample: pairs, but no negatives of one's own.
+SAMPLES: list[Case] = [
+    ("sphere_jepa", {}),
+    ("sphere_jepa", {"weight": 1.0, "test": "ksd", "kernel": "bandlimited", "cutoff": 3}),
+    ("sphere_jepa", {"weight": 0.5, "test": "kl", "time": 2.0, "num_global": 1}),
+    ("sphere_jepa", {"weight": 0.3, "kernel": "induced"}),
+    ("sphere_jepa", {"weight": 0.3, "test": "sliced", "num_slices": 3}),
+]
 
 # With detached weights: the gradient is defined, the value only carries it.
 MODIFIED: list[Case] = [
@@ -122,8 +131,24 @@ WRAPPERS: list[Case] = [
     ("pairwise", {"base": "dhel"}),
 ]
 
+# Of batches of two rows or more.
+SINCE_2024: list[Case] = [
+    ("koleo", {}),
+    ("gor", {}),
+    ("gor", {"mean_weight": 0.0, "aggregation": "sum", "hinge": False}),
+    ("plus", {}),
+    ("plus", {"base": "vicreg", "extra": {"name": "gor", "mean_weight": 2.0}, "weight": 0.3}),
+    ("macl", {}),
+    ("artanh_infonce", {}),
+    ("artanh_infonce", {"symmetric": True, "scale": 3.0}),
+    ("ntce", {"num_classes": 2, "dim": 4}),
+    ("nonl", {"num_classes": 2, "dim": 4}),
+    ("cloa", {"base": "dcl", "num_classes": 2, "dim": 4, "distance": "euclidean"}),
+    ("cloa", {"base": "dcl", "num_classes": 2, "dim": 4, "distance": "manhattan"}),
+]
+
 PAIRWISE = SMOOTH + DETACHED  # functions of similarities only, with a plain-loop reference
-ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + DETACHED_FEATURES + WRAPPERS
+ALL = PAIRWISE + RELEASED + VARIANTS + RAW + FEATURES + DETACHED_FEATURES + SAMPLES + WRAPPERS + SINCE_2024
 
 
 def needs_only_two_views(name: str) -> bool:
@@ -141,6 +166,12 @@ MIXABLE = [name for name in TWO_VIEWS if name != "mixup" and "negatives" in hs.c
 
 def takes_one_row(case: Case) -> bool:
     return bool(hs.create_objective(case[0], **case[1]).fewest == 1)
+
+
+def settings_of(name: str, num_classes: int, dim: int) -> dict[str, Any]:
+    """The settings that an objective has no default for."""
+    needed = {"num_classes": num_classes, "dim": dim}
+    return {key: value for key, value in needed.items() if key in objective_class(name).settings()}
 
 
 def named(cases: list[Case]) -> dict[str, Any]:

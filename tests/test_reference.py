@@ -110,6 +110,7 @@ SMOOTH: dict[str, Callable[..., float]] = {
 }
 
 FEATURES = {"barlow", "frossl", "mmcr", "sigreg", "vicreg", "visreg", "wasserstein"}  # they compare features, not pairs
+FEATURES |= {"sphere_jepa"}  # it tests a whole sample
 COSINE_ONLY = sorted(set(ref.REFERENCES) - {*FEATURES, "hyperbolic"})
 
 

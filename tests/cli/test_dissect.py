@@ -203,7 +203,7 @@ def test_npy_and_safetensors_hold_the_same(views, tmp_path, without_figures):
 @pytest.mark.parametrize(
     "words, sentence",
     [
-        (("infnce",), "did you mean 'infonce'?"),
+        (("infnce",), "did you mean 'infonce'"),
         (("temperature=1",), "at least one objective"),
         (("infonce", "temperatur=1"), "did you mean 'temperature'?"),
         (("infonce", "temperature=-1"), "above 0"),

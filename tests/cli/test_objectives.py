@@ -64,7 +64,7 @@ def test_every_objective_says_what_it_is_when_to_use_it_and_where_it_comes_from(
     ("pattern", "names"),
     [
         ("mh?", ["mhe", "mhs"]),
-        ("*info*", ["infonce", "mv_infonce"]),
+        ("*info*", ["artanh_infonce", "infonce", "mv_infonce"]),
         ("vic", ["mvicreg", "vicreg"]),
         ("printed/mm*", ["printed/mmhe", "printed/mmhs"]),
     ],
@@ -99,7 +99,7 @@ def test_json_is_for_machines() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["objectives", "infonec"], "There is no objective 'infonec'; did you mean 'infonce'?"),
+        (["objectives", "infonec"], "There is no objective 'infonec'; did you mean 'infonce' or 'mv_infonce'?"),
         (["objectives", "MET"], "There is no objective 'MET'; did you mean 'met'?"),
         (["objectives", "zzzz"], "There is no objective 'zzzz'; 'hypersphere objectives' lists those there are."),
         (["objectives", "mix?"], "There is no objective 'mix?'; did you mean 'mixup'?"),

@@ -54,7 +54,7 @@ def test_value_equals_plain_loops(name: str, params: dict[str, Any], extra: bool
     assert value.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(("name", "params"), **cases.named(cases.FEATURES + cases.DETACHED_FEATURES))
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.FEATURES + cases.DETACHED_FEATURES + cases.SAMPLES))
 def test_features_equal_plain_loops(name: str, params: dict[str, Any]) -> None:
     z1, z2, _ = batch()
     objective = hs.create_objective(name, **params).eval()  # where directions are the same in every call
@@ -62,7 +62,7 @@ def test_features_equal_plain_loops(name: str, params: dict[str, Any]) -> None:
     assert objective(z1, z2).item() == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(("name", "params"), **cases.named(cases.SMOOTH + cases.RAW + cases.FEATURES))
+@pytest.mark.parametrize(("name", "params"), **cases.named(cases.SMOOTH + cases.RAW + cases.FEATURES + cases.SAMPLES))
 def test_gradient_equals_differences_of_plain_loops(name: str, params: dict[str, Any]) -> None:
     z1, z2, _ = batch(seed=1)
     objective = hs.create_objective(name, **params).double().eval()

@@ -110,3 +110,20 @@ def test_value_and_gradient(case: dict[str, Any], block: int | None) -> None:
         expected = torch.tensor(case["gradients"][each], dtype=torch.float64)
         grad = torch.zeros_like(expected) if grads is None else grads[number]
         torch.testing.assert_close(grad, expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in GOLDEN["cases"] if c["name"] == "clop"], ids=lambda c: c["params"]["distance"]
+)
+def test_the_pull_of_clop_is_that_of_cloa(case: dict[str, Any]) -> None:
+    given = inputs()
+    z1, z2 = given["z1"].requires_grad_(), given["z2"].requires_grad_()
+    objective = hs.create_objective("cloa", num_classes=3, dim=GOLDEN["dim"], **case["params"]).double()
+    objective.anchors.copy_(given["orthonormal"])  # type: ignore[operator, union-attr]
+    for rows in (2, 6):
+        with hs.streaming(rows):
+            pull = objective.terms(z1, z2, given["labels"])["anchors"]  # type: ignore[operator]
+        torch.testing.assert_close(pull.item(), case["value"], rtol=1e-9, atol=1e-9)
+        for grad, name in zip(torch.autograd.grad(pull, [z1, z2]), ("z1", "z2"), strict=True):
+            expected = torch.tensor(case["gradients"][name], dtype=torch.float64)
+            torch.testing.assert_close(grad, expected, rtol=1e-8, atol=1e-8)

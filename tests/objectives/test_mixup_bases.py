@@ -14,6 +14,7 @@ from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.testing.example import views
+from tests import cases
 from tests import reference as ref
 from tests.cases import MIXABLE
 
@@ -344,7 +345,7 @@ def test_cloa_inside_mixup_is_cloa_around_it(kind: str, normalize: bool) -> None
 
 @pytest.mark.parametrize("name", ["cloa", *MIXABLE])
 def test_every_objective_with_negatives_minds_a_mix_that_is_nearly_the_positive(name: str) -> None:
-    base = {"name": name, **({"num_classes": 2, "dim": 4} if name == "cloa" else {})}
+    base = {"name": name, **cases.settings_of(name, 2, 4)}
     z1, z2 = views(6, 4)
     plain, mixed = (
         gradients(objective, z1, z2, torch.tensor(LABELS))

@@ -30,6 +30,11 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "visreg": {"scale": (), "shape": (), "center": (), "eps": (), "num_global": (), "weight": (), "num_slices": ()},
     "wasserstein": {},
     "mmcr frossl": {"weight": ()},
+    "sphere_jepa": {
+        "test": ("mmd", "ksd", "kl", "sliced"),
+        "kernel": ("heat", "bandlimited", "induced"),
+        **dict.fromkeys(("time", "cutoff", "knots", "t_max", "num_slices", "seed", "weight", "num_global"), ()),
+    },
     "vicreg": {"invariance": (), "variance": (), "covariance": (), "normalization": ("none", "unit")},
     "mmhe mmhs mbarlow mvicreg": {
         "margin": (),
@@ -48,7 +53,21 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
         "gamma": (),
         "views": ("anchor", "both"),
     },
-    "cloa": {"base": (), "num_classes": (), "dim": (), "weight": (), "seed": ()},
+    "cloa": {
+        "base": (),
+        "num_classes": (),
+        "dim": (),
+        "weight": (),
+        "seed": (),
+        "distance": ("cosine", "euclidean", "manhattan"),
+    },
+    "koleo": {"eps": ()},
+    "gor": {"mean_weight": (), "second_weight": (), "aggregation": ("mean", "sum"), "hinge": ()},
+    "plus": {"base": (), "extra": (), "weight": ()},
+    "macl": {"temperature": (), "alpha": (), "a0": ()},
+    "artanh_infonce": {"scale": (), "symmetric": ()},
+    "ntce nonl": {"temperature": (), "num_classes": (), "dim": ()},
+    "xclr": {"temperature": (), "graph_temperature": ()},
     "mixup": {"base": (), "kind": ("negatives", "positive"), "mix": (), "normalize": ()},
     "spectral": {},
     "guided": {
@@ -61,13 +80,6 @@ PROMISED: dict[str, dict[str, tuple[str, ...]]] = {
     "mv_infonce": {"temperature": (), "denominator": ("all", "other")},
     "mv_dhel": {"temperature": (), "pairs": ("unordered", "ordered")},
     "pairwise": {"base": ()},
-    "plus": {"base": (), "extra": (), "weight": ()},
-    "koleo": {"eps": ()},
-    "gor": {"mean_weight": (), "second_weight": (), "aggregation": ("mean", "sum"), "hinge": ()},
-    "macl": {"temperature": (), "alpha": (), "a0": ()},
-    "artanh_infonce": {"scale": (), "symmetric": ()},
-    "xclr": {"temperature": (), "graph_temperature": ()},
-    "ntce nonl": {"temperature": (), "num_classes": (), "dim": ()},
     "cosent": {"scale": (), "similarity": ("cosine", "angle")},
 }
 

@@ -93,3 +93,11 @@ def test_three_views_on_two_processes_are_those_of_one_in_every_step() -> None:
 
 def _on_rank(z: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     return _third_view(z, *((0, 3), (3, 7))[torch.distributed.get_rank()])
+
+
+def test_directions_may_be_replaced_by_a_matrix_or_a_function() -> None:
+    z1, z2 = views(6, 4)
+    matrix = torch.eye(4, dtype=torch.float64)
+    one, other = hs.create_objective("sigreg"), hs.create_objective("sigreg")
+    one.directions, other.directions = matrix, lambda dim: matrix[:dim]
+    assert one(z1, z2).item() == other(z1, z2).item() != hs.create_objective("sigreg")(z1, z2).item()

@@ -58,6 +58,7 @@ from tests.reference.softmax import (
     supcon,
 )
 from tests.reference.spectrum import frossl, mmcr, wasserstein
+from tests.reference.sphere import sphere_jepa
 from tests.reference.vectors import (
     Gradients,
     Matrix,
@@ -101,6 +102,7 @@ REFERENCES: dict[str, Callable[..., float]] = {
     "wasserstein": wasserstein,
     "mmcr": mmcr,
     "frossl": frossl,
+    "sphere_jepa": sphere_jepa,
     "mmhe": mmhe,
     "mmhs": mmhs,
     "mbarlow": mbarlow,
@@ -197,6 +199,7 @@ __all__ = [
     "softmax",
     "softplus",
     "spectral",
+    "sphere_jepa",
     "squared_distance",
     "stacked_cosines",
     "supcon",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import yaml
 
+import hypersphere as hs
 from hypersphere.data.images import label_fraction, load_images
 from hypersphere.encoders.image import load_image_encoder
 from hypersphere.evaluation.probes import evaluate_run
+from hypersphere.studies.compare.cells import cell_id
+from hypersphere.training.images import ImageTrainer
 from hypersphere.training.journal import read_journal
 from hypersphere.training.load import parse_recipe
 from hypersphere.training.run import NotPreparedError, create_task, train
@@ -156,3 +160,69 @@ def test_a_stem_that_replaces_what_was_learned_is_announced(tmp_path: Path, stem
     words = next(sentence for sentence in said if sentence.startswith("Encoder: "))
     assert f"weights of {tmp_path / 'eighteen'}" in words
     assert ("its first convolution gives way to CIFAR's stem" in words) == (stem == "cifar")
+
+
+# --- several views
+
+SMALL = {"name": "simclr", "views": 2, "local_views": 2, "local_size": 6, "local_scale": [0.1, 0.3]}
+
+
+@pytest.mark.parametrize("augmentation", [{"name": "shift", "views": 4}, SMALL], ids=["whole", "small crops"])
+def test_all_pairs_of_views_are_compared(tmp_path: Path, augmentation: dict[str, Any]) -> None:
+    objective = {"name": "pairwise", "base": {"name": "ntxent", "temperature": 0.2}}
+    tree = worlds.digits_recipe(tmp_path, objective=objective)
+    task = create_task(parse_recipe({**tree, "augmentation": augmentation}), tmp_path / "run", quiet)
+    trainer = task.trainer
+    torch.manual_seed(1)
+    value = trainer.compute_loss(trainer.model, task.sample)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        z = trainer.loss.project(trainer.embed(trainer.encoder, task.sample))
+    assert task.views == len(z) == 4
+    base = hs.create_objective("ntxent", temperature=0.2)
+    losses = [base(z[v], z[w]).item() for v in range(4) for w in range(v)]
+    assert value.item() == pytest.approx(sum(losses) / 6, rel=1e-5)
+
+
+def test_small_crops_come_last_and_have_their_size(tmp_path: Path) -> None:
+    tree = worlds.digits_recipe(tmp_path, objective={"name": "mv_dhel"})
+    task = create_task(parse_recipe({**tree, "augmentation": SMALL}), tmp_path / "run", quiet)
+    assert isinstance(task.trainer, ImageTrainer)
+    sides = [view.shape[2:] for view in task.trainer.views(task.sample["images"])]
+    assert sides == [(8, 8), (8, 8), (6, 6), (6, 6)]
+
+
+def test_a_run_with_small_crops_ends(tmp_path: Path) -> None:
+    tree = worlds.digits_recipe(tmp_path, objective={"name": "mv_infonce"}, steps=2)
+    assert train(parse_recipe({**tree, "augmentation": SMALL}), echo=quiet).results["steps"] == 2
+
+
+def test_two_views_of_a_recipe_enter_no_id(tmp_path: Path) -> None:
+    tree = worlds.digits_recipe(tmp_path)
+    written = {**tree, "augmentation": {"name": "shift", "views": 2}}
+    assert cell_id(parse_recipe(tree)) == cell_id(parse_recipe(written))
+
+
+@pytest.mark.parametrize(
+    ("augmentation", "sentence"),
+    [
+        ({"views": 3}, r"ntxent compares two views, .* makes 3: objective=pairwise objective\.base=ntxent"),
+        ({"local_views": 1}, "ntxent compares two views, and the augmentation makes 3"),
+        ({"local_size": 4}, r"augmentation\.local_size is for simclr views with augmentation\.local_views"),
+        ({"local_views": 1, "local_scale": [0.5, 0.1]}, "it should be the smallest share, above 0, and the largest"),
+        ({"views": 1}, r"augmentation\.views is 1"),
+    ],
+)
+def test_views_that_cannot_be_are_refused_in_one_sentence(
+    tmp_path: Path, augmentation: dict[str, Any], sentence: str
+) -> None:
+    tree = worlds.digits_recipe(tmp_path)
+    with pytest.raises(ValueError, match=sentence):
+        parse_recipe({**tree, "augmentation": {"name": "simclr", **augmentation}})
+
+
+def test_an_encoder_of_one_size_takes_no_smaller_crops(tmp_path: Path) -> None:
+    tree = worlds.digits_recipe(tmp_path, objective={"name": "mv_dhel"})
+    tree |= {"augmentation": SMALL, "encoder": {"name": "mlp"}}
+    with pytest.raises(ValueError, match="mlp takes one: leave it out"):
+        create_task(parse_recipe(tree), tmp_path / "run", quiet)

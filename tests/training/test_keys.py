@@ -48,21 +48,21 @@ def test_every_key_is_listed_once_with_a_description() -> None:
 
 def test_every_condition_is_of_a_value_that_a_recipe_has() -> None:
     recipes = [read_recipe(name) for name in ("digits", "simcse-small", "three-lines")]
-    needed = {
-        (recipe.task, only.needs)
+    recipes.append(read_recipe("digits", ["augmentation=simclr"]))
+    needed = [
+        (recipe, only.needs)
         for recipe in recipes
         for _, part in recipe
         for field in (type(part).model_fields.values() if isinstance(part, BaseModel) else ())
         for only in field.metadata
         if isinstance(only, OnlyFor)
-    }
+    ]
     assert {needs for _, needs in needed} == {
-        "scored", "reads_labels", "data.held_out", "data.of_many_sizes", "evaluation.after", "has_negatives"
+        "scored", "reads_labels", "data.held_out", "data.of_many_sizes", "evaluation.after", "has_negatives",
+        "augmentation.local_views",
     }  # fmt: skip
-    for recipe in recipes:
-        for task, needs in needed:
-            if task == recipe.task:
-                attrgetter(needs)(recipe)
+    for recipe, needs in needed:
+        attrgetter(needs)(recipe)
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,11 @@ class Batch:
     def num_extra(self) -> int:
         return len(self.rows[-1])
 
+    @property
+    def judge(self) -> Guide | None:
+        """The guide, if it drops columns."""
+        return self.guide if self.guide is not None and self.guide.rule.reads else None
+
     def shard_of(self, index: int) -> Shard:
         """The shard of a view or of the negatives."""
         return self.extra if index == self.num_views else self.shard
@@ -208,13 +213,13 @@ class Direction:
         those that the guide drops. Rows and columns of the entries, or a mask (B, M) if they cannot be listed."""
         batch, columns = self.batch, self.num_columns(read)
         own = self.own(indices, read)
-        if batch.ids is None and batch.guide is None:
+        if batch.ids is None and batch.judge is None:
             return own
-        if batch.guide is None and not self._many_equal_ids(indices):
+        if batch.judge is None and not self._many_equal_ids(indices):
             return self._listed(read, indices, own)
         mask = torch.zeros(len(indices), columns, dtype=torch.bool, device=indices.device)
-        if batch.guide is not None and len(indices):
-            self._mark_dropped(read, slice(int(indices[0]), int(indices[-1]) + 1), batch.guide, mask)
+        if batch.judge is not None and len(indices):
+            self._mark_dropped(read, slice(int(indices[0]), int(indices[-1]) + 1), batch.judge, mask)
         if batch.ids is not None:
             for part, place in self.columns(read):
                 mask[:, place] |= self._ids_of(part).equal(batch.ids.keys[indices])
@@ -258,13 +263,16 @@ class Direction:
             if kind in guide.rule.reads:
                 guide.dropped(row, block, part, threshold, mask[:, place])
 
-    def num_negatives(self, read: Read, indices: Tensor) -> Tensor:
-        """How many columns of a matrix are negatives of each anchor: (B,) -> (B,)."""
-        batch, columns = self.batch, self.num_columns(read)
-        if batch.guide is not None:
-            excluded = self.excluded(read, indices)
-            assert isinstance(excluded, Tensor)
+    def num_negatives(self, read: Read, indices: Tensor, excluded: Entries) -> Tensor:
+        """How many columns of a matrix are negatives of each anchor, from what ``excluded`` returned: (B,) -> (B,)."""
+        columns = self.num_columns(read)
+        if isinstance(excluded, Tensor):
             return columns - excluded.sum(dim=1, dtype=torch.int32)
+        return self.num_by_ids(read, indices)
+
+    def num_by_ids(self, read: Read, indices: Tensor) -> Tensor:
+        """The same where no guide drops any, without a look at the columns."""
+        batch, columns = self.batch, self.num_columns(read)
         num_own = self.num_own(read)
         num = torch.full_like(indices, columns - num_own)
         if batch.ids is not None:
@@ -313,7 +321,7 @@ class Direction:
         reads = objective.reads if matrices else ()
         masks = self._masks(reads, indices)
         same = [self.same_label(read, indices) for read in reads] if objective.labelled else []
-        if objective.labelled and (self.batch.ids is not None or self.batch.guide is not None):
+        if objective.labelled and (self.batch.ids is not None or self.batch.judge is not None):
             masks = [mask | each for mask, each in zip(masks, same, strict=True)]  # positives are never dropped
         labels = self.batch.labels
         if objective.rows is None and objective.metric(x) is None:
@@ -347,7 +355,7 @@ class Direction:
         shared: dict[object, Tensor] = {}
         masks = []
         for read in reads:
-            key = read if self.batch.guide is not None else self.num_columns(read)
+            key = read if self.batch.judge is not None else self.num_columns(read)
             if key not in shared:
                 shared[key] = self.mask(read, indices)
             masks.append(shared[key])

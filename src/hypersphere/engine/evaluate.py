@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -116,7 +116,7 @@ def evaluate_features(objective: FeatureContract, inputs: Inputs, terms: bool = 
     with raise_on_all_ranks(objective.gather), _without_autocast(inputs.z1):
         if world_size(objective.gather) == 1:
             batch, _ = assemble(objective, Inputs(inputs.z1, inputs.z2, inputs.labels, views=inputs.views))
-            values = objective.features(*batch.rows[:-1], **_labels(objective, batch))
+            values = _features(objective, batch, batch.rows[:-1])
             return values if terms else {"loss": values["loss"]}
         names: list[str] = []
         flags = terms, torch.is_grad_enabled()
@@ -124,8 +124,12 @@ def evaluate_features(objective: FeatureContract, inputs: Inputs, terms: bool = 
         return dict(zip(names, values, strict=True))
 
 
-def _labels(objective: FeatureContract, batch: Batch) -> dict[str, Tensor]:
-    return {"labels": batch.labels.keys} if objective.labelled and batch.labels is not None else {}
+def _features(objective: FeatureContract, batch: Batch, rows: Sequence[Tensor]) -> Statistics:
+    """The objective's numbers; labels reach only an objective that reads them."""
+    features: Any = objective.features
+    labels = {"labels": batch.labels.keys} if objective.labelled and batch.labels is not None else {}
+    values: Statistics = features(*rows, **labels)
+    return values
 
 
 class _Features(torch.autograd.Function):
@@ -147,7 +151,7 @@ class _Features(torch.autograd.Function):
         needs = grad and any(ctx.needs_input_grad)
         with torch.set_grad_enabled(needs):
             leaves = [rows.detach().requires_grad_(needs) for rows in batch.rows[:-1]]
-            values = objective.features(*leaves, **_labels(objective, batch))
+            values = _features(objective, batch, leaves)
         if not terms:
             values = {"loss": values["loss"]}
         names.extend(values)

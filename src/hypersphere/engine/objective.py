@@ -141,5 +141,5 @@ class FeatureContract(RowContract, Protocol):
     @property
     def labelled(self) -> bool: ...
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         """Scalars, "loss" among them, from all views (N, D)."""

@@ -29,6 +29,7 @@ from hypersphere.objectives.siglip import SigLIP
 from hypersphere.objectives.sigreg import SIGReg
 from hypersphere.objectives.soft import XCLR
 from hypersphere.objectives.spectrum import MMCR, FroSSL, Wasserstein
+from hypersphere.objectives.sphere_jepa import SphereJEPA
 from hypersphere.objectives.supervised import SupCon
 from hypersphere.objectives.temperature_free import ArtanhInfoNCE
 from hypersphere.objectives.triplet import MAT, MET, MPT, Triplet
@@ -83,6 +84,7 @@ __all__ = [
     "SIGReg",
     "SigLIP",
     "Spectral",
+    "SphereJEPA",
     "SupCon",
     "Triplet",
     "VICReg",

@@ -302,7 +302,6 @@ class PairwiseObjective(Objective):
     extra_negatives: ClassVar[Any] = "both"
     without_extra: ClassVar[Any] = ()
     one_sided: ClassVar[Any] = False
-    labelled: ClassVar[Any] = False
     reads_guide: ClassVar[Any] = False
     sum_directions: ClassVar[Any] = False
     farthest: ClassVar[Any] = -math.inf
@@ -444,7 +443,7 @@ class FeatureObjective(Objective):
     raw_rows: ClassVar[Any] = True  # lengths of rows matter
     nature: ClassVar[str] = "compares features, not pairs"
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         """Scalars from all raw views (N, D), two unless ``takes`` names "views": "loss" and its parts.
 
         If ``labelled``, it also gets ``labels`` (N,), -1 if unknown, where a call gives them.

@@ -39,7 +39,7 @@ class Barlow(FeatureObjective):
     weight: float = number(default=0.0051, at_least=0, tune=(5e-4, 5e-2))
     normalization: str = choice("batch", "unit", default="batch")
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         z1, z2 = views
         one, two = (unit(z) if self.normalization == "unit" else _standardised(z) for z in (z1, z2))
         correlation = one.T @ two / len(z1)
@@ -78,7 +78,7 @@ class VICReg(FeatureObjective):
     eps: float = number(default=1e-4, above=0)
     normalization: str = choice("none", "unit", default="none")
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         z1, z2 = views
         if self.normalization == "unit":
             z1, z2 = unit(z1), unit(z2)

@@ -38,7 +38,7 @@ class FunctionObjective(Objective):
     def rows(self, z: Tensor) -> Tensor:
         return widened(z)
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         """The one number, as the engine takes it."""
         z1, z2 = views
         is_module = isinstance(self.made_from, type)

@@ -88,7 +88,7 @@ class _Features:
     def rows(self, z: Tensor) -> Tensor:
         return widened(z)
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         by_view = [self._of_view(unit(z)) for z in views]
         total = {name: torch.stack([each[name] for each in by_view]).sum(dim=0) for name in by_view[0]}
         share = 1 if self.inner.sum_directions else 1 / len(views)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from hypersphere.engine import Inputs, Statistics
 from hypersphere.objectives.base import Objective
@@ -36,7 +36,7 @@ class Plus(Wrapper):
     """
 
     source = "Oquab et al. 2024"
-    final = ("base", "extra")
+    final: ClassVar[tuple[str, ...]] = ("base", "extra")
     reductions = ("mean", "sum")
     nature = "is a sum of two objectives that cannot use it"
     extra: Any = anything(default="koleo")

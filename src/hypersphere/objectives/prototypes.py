@@ -40,16 +40,15 @@ class PrototypeObjective(FeatureObjective):
             raise ValueError(f"{self.name} needs labels: give labels= in its call")
         return super().evaluate(inputs, terms)
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
-        known = labels["labels"]
-        if views[0].shape[1] != self.dim:
-            raise ValueError(
-                f"{self.name}'s prototypes have {self.dim} dimensions but the views have {views[0].shape[1]}"
-            )
-        if bool((known >= self.num_classes).any()):
+    def features(self, *views: Tensor, labels: Tensor | None = None) -> Statistics:
+        assert labels is not None
+        dim = views[0].shape[1]
+        if dim != self.dim:
+            raise ValueError(f"{self.name}'s prototypes have {self.dim} dimensions but the views have {dim}")
+        if bool((labels >= self.num_classes).any()):
             raise ValueError(f"labels must be below the number of classes ({self.num_classes}), or -1")
-        labelled = known >= 0
-        classes, own = torch.unique(known[labelled], return_inverse=True)
+        labelled = labels >= 0
+        classes, own = torch.unique(labels[labelled], return_inverse=True)
         prototypes = unit(self.prototypes.to(views[0]))[classes]
         by_view = [self._of_view(unit(z)[labelled], prototypes, own) for z in views]
         return {name: torch.stack([each[name] for each in by_view]).mean(dim=0) for name in by_view[0]}

@@ -44,7 +44,7 @@ def list_objectives(pattern: str | None = None) -> list[str]:
 
     >>> "infonce" in list_objectives()
     True
-    >>> list_objectives("*nce*"), list_objectives("vic"), list_objectives("nothing*")
+    >>> list_objectives("in*nce"), list_objectives("vic"), list_objectives("nothing*")
     (['infonce'], ['mvicreg', 'vicreg'], [])
     >>> list_objectives("printed/*")
     ['printed/mbarlow', 'printed/mmhe', 'printed/mmhs', 'printed/triplet']

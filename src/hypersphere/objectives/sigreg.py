@@ -38,8 +38,8 @@ class SIGReg(SlicedObjective, PredictionObjective, FeatureObjective):
     knots: int = number(default=17, at_least=2, whole=True)
     t_max: float = number(default=3.0, above=0, tune=(1.0, 6.0))
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
-        directions = self.directions(views[0].shape[1]).to(views[0])
+    def features(self, *views: Tensor) -> Statistics:
+        directions = self.columns(views[0])
         knots = Grid.knots(self.knots, self.t_max)
         grid = Grid.trapezoid(knots, law=(-knots.square() / 2).exp())
         distances = torch.stack([characteristic_distance(z, directions, grid) for z in views])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -33,12 +35,22 @@ class SlicedObjective(Objective):
         step = int(self.step) if self.training else 0
         # NumPy's, because torch.func allows no random operations of torch inside a function.
         gaussian = torch.from_numpy(np.random.default_rng([self.seed, step]).standard_normal((dim, self.num_slices)))
-        columns: Tensor = gaussian / torch.linalg.vector_norm(gaussian, dim=0)
-        return columns
+        unit_columns: Tensor = gaussian / torch.linalg.vector_norm(gaussian, dim=0)
+        return unit_columns
+
+    def columns(self, rows: Tensor) -> Tensor:
+        """The directions (D, K) in the type of the rows (N, D); ``directions`` may have been replaced by a matrix."""
+        given: Any = self.directions
+        columns: Tensor = given if isinstance(given, Tensor) else given(rows.shape[1])
+        return columns.to(rows)
 
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
         values = super().evaluate(inputs, terms)
+        self.advance()
+        return values
+
+    def advance(self) -> None:
+        """Counts a call that has succeeded."""
         if self.training and not plain_operations():
             with torch.no_grad():
                 self.step += 1
-        return values

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from hypersphere.engine import Anchors, GuideRule, Inputs, Statistics, masked_logsumexp
+from hypersphere.engine.mask import mask_except
 from hypersphere.engine.reductions import masked_softmax, weighted_sum
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import register
@@ -45,17 +46,13 @@ class XCLR(PairwiseObjective):
     graph_temperature: float = number(default=0.1, above=0, tune=TEMPERATURES)
 
     def block(self, anchors: Anchors) -> Statistics:
-        (cosines,), (mask,), positive = anchors.negatives, anchors.masks, anchors.positive
+        (cosines,), indices = anchors.negatives, anchors.indices
         assert anchors.guide is not None
-        (of_guide,), own = anchors.guide, anchors.indices.unsqueeze(1)
+        lines, own = torch.arange(len(indices), device=indices.device), indices + cosines.shape[1] // 2
+        others = mask_except(lines, own, (len(indices), cosines.shape[1]), holds=False)  # all but the row itself
+        target = masked_softmax(anchors.guide[0], others, 1 / self.graph_temperature)
         scale = 1 / self.temperature
-        energy = torch.logaddexp(positive * scale, masked_logsumexp(cosines, mask, scale))
-        with torch.no_grad():  # the row's other view stands in column i
-            others = mask.scatter(1, own, True)
-            target = masked_softmax(of_guide, others, 1 / self.graph_temperature)
-            of_positive = target.gather(1, own).squeeze(1)
-            target.scatter_(1, own, 0)
-        alignment = -(weighted_sum(target, cosines) + of_positive * positive) * scale
+        energy, alignment = masked_logsumexp(cosines, others, scale), -scale * weighted_sum(target, cosines)
         return self.finish_block({"loss": alignment + energy, "alignment": alignment, "energy": energy}, anchors)
 
     @property

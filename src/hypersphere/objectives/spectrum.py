@@ -39,7 +39,7 @@ class Wasserstein(FeatureObjective):
     raw_rows: ClassVar[Any] = False
     takes: ClassVar[frozenset[str]] = frozenset({"views"})
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         rows = unit(torch.cat(views))
         size, dim = rows.shape
         squares = rows.detach().any(dim=1).to(rows.dtype).mean()  # ‖μ‖² + tr Σ: each row adds 1, a zero row 0
@@ -71,7 +71,7 @@ class MMCR(FeatureObjective):
     takes: ClassVar[frozenset[str]] = frozenset({"views"})
     weight: float = number(default=0.0, at_least=0)
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         rows = [unit(z) for z in views]
         capacity = -nuclear_norm(sum(rows[1:], rows[0]) / len(rows))
         spread = self.weight * _of_instances(rows).mean() if self.weight else 0 * capacity
@@ -108,7 +108,7 @@ class FroSSL(FeatureObjective):
     takes: ClassVar[frozenset[str]] = frozenset({"views"})
     weight: float = number(default=1.0, at_least=0, tune=(0.1, 10.0))
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         columns = [unit(z.T).T for z in views]  # a zero column stays zero
         number = len(views)
         alignment = self.weight * number**2 * views[0].shape[1] * distance_to_centre(columns, number)
@@ -145,7 +145,8 @@ class _SquaredGram(torch.autograd.Function):
         z, gram = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient will be differentiated
             gram = _gram(z)
-        return 4 * upstream * (z @ gram if len(z) >= z.shape[1] else gram @ z)
+        moved: Tensor = z @ gram if len(z) >= z.shape[1] else gram @ z
+        return 4 * upstream * moved
 
 
 def nuclear_norm(matrix: Tensor, size: float | None = None) -> Tensor:

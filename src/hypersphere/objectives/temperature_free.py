@@ -49,7 +49,7 @@ class ArtanhInfoNCE(PairwiseObjective):
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor:
         power = self.scale / 2
-        total = masked_sum_of(odds_to(power), negatives, mask)
+        total = masked_sum_of(odds_to(power), negatives, mask).clamp_min(0)  # rounding alone is below 0
         against = (squared_chord(positive) / 2).clamp_min(0) / (1 + positive).clamp_min(INSIDE)  # 1/odds(s_ii)
         if power < 1:  # whose slope at 0 is infinite
             against = against.clamp_min(INSIDE / 2)
@@ -61,18 +61,18 @@ class ArtanhInfoNCE(PairwiseObjective):
 
 
 def odds_to(power: float) -> Curve:
-    """((1+s)/(1-s))^power, flat above 1 - 1e-6; its derivative is 2·power (1+s)^{power-1} / (1-s)^{power+1}."""
-    lowest = -1.0 if power >= 1 else INSIDE - 1  # a root has an infinite slope at -1
+    """odds(s)^power with odds(s) = 2/(1-s) - 1, flat above 1 - 1e-6; its derivative is
+    2·power odds^{power-1} / (1-s)²."""
+    least = 0.0 if power >= 1 else INSIDE / 2  # a root has an infinite slope at 0
 
     def value(s: Tensor) -> Tensor:
-        s = s.clamp(lowest, 1 - INSIDE)
-        odds = (1 + s) / (1 - s)
-        return odds if power == 1 else odds**power
+        odds = 2 / (1 - s).clamp_min(INSIDE) - 1
+        return odds if power == 1 else odds.clamp_min(least) ** power
 
     def derivative(s: Tensor) -> Tensor:
-        within = (s >= lowest) & (s <= 1 - INSIDE)
-        s = s.clamp(lowest, 1 - INSIDE)
-        rest = (1 - s).square_().reciprocal_().mul_(within).mul_(2 * power)
-        return rest if power == 1 else rest.mul_((1 + s).div_(1 - s).pow_(power - 1))
+        inverse = (1 - s).clamp_min_(INSIDE).reciprocal_()
+        odds = None if power == 1 else (2 * inverse).sub_(1)
+        along = inverse.square_().mul_(2 * power).masked_fill_(s > 1 - INSIDE, 0)
+        return along if odds is None else along.mul_(odds.clamp_min_(least).pow_(power - 1)).mul_(odds > least)
 
     return Curve(value, derivative)

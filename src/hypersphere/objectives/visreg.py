@@ -48,8 +48,8 @@ class VISReg(SlicedObjective, PredictionObjective, FeatureObjective):
     eps: float = number(default=1e-6, above=0)
     num_slices: int = number(default=4096, at_least=1, whole=True)
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
-        directions = self.directions(views[0].shape[1]).to(views[0])
+    def features(self, *views: Tensor) -> Statistics:
+        directions = self.columns(views[0])
         parts = [self._center_scale_shape(z, directions) for z in views]
         center, scale, shape = (self.weight * torch.stack(each).mean() for each in zip(*parts, strict=True))
         prediction = (1 - self.weight) * self.prediction(views)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypersphere.limits import need_memory
 from hypersphere.messages import quoted
 from hypersphere.training.folder import fingerprint_images
 from hypersphere.training.recipe import ImageRecipe, Recipe
-from hypersphere.training.sections import MLP, ResNet, SmallCNN
+from hypersphere.training.sections import MLP, ResNet, SimCLRViews, SmallCNN
 from hypersphere.training.seeding import processes
 from hypersphere.training.task import (
     Say,
@@ -33,11 +34,11 @@ from hypersphere.training.task import (
 )
 from hypersphere.training.trainer import Inputs, ObjectiveTraining, ViewLoss
 
-ViewsOf = Callable[[Tensor], tuple[Tensor, Tensor]]
+ViewsOf = Callable[[Tensor], tuple[Tensor, ...]]
 
 
 class ImageTrainer(ObjectiveTraining, Trainer):
-    """transformers' Trainer on instances held in memory; both views go through the encoder in one pass."""
+    """transformers' Trainer on instances held in memory; all views of one size go through the encoder in one pass."""
 
     def __init__(self, *, recipe: Recipe, views: ViewsOf, loss: ViewLoss, **rest: Any):
         super().__init__(**rest)
@@ -45,9 +46,10 @@ class ImageTrainer(ObjectiveTraining, Trainer):
         self.loss = loss.to(self.args.device)
 
     def embed(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        both = torch.cat(self.views(inputs["images"]))
-        embedded: Tensor = model(both)
-        return embedded.view(2, -1, embedded.shape[1])
+        views = self.views(inputs["images"])
+        by_size = [list(each) for _, each in groupby(views, key=lambda view: view.shape[2:])]
+        embedded = torch.cat([model(torch.cat(each)) for each in by_size])
+        return embedded.view(len(views), -1, embedded.shape[1])
 
 
 class Instances(torch.utils.data.Dataset[int]):
@@ -75,7 +77,6 @@ class ImageTask(Task):
     """Images: SimCLR's protocol, nearest neighbours as the score."""
 
     key = "knn"
-    views = 2
 
     def __init__(self, recipe: ImageRecipe, folder: Path, echo: Say) -> None:
         train = load_images(recipe.data.source, "train", recipe.data.size)
@@ -91,8 +92,7 @@ class ImageTask(Task):
         kept, aside = held_out_rows(len(train), recipe)
         channels, side = train.images.shape[1], _side(recipe, train.images)
         normalise = measure_normalisation(train.images)
-        settings = recipe.augmentation.model_dump(exclude={"name", "size"})
-        augment = create_augmentation(recipe.augmentation.name, side, normalise=normalise, **settings)
+        self.views = recipe.num_views
         self._plain = create_augmentation("none", side, normalise=normalise)
         options = recipe.encoder.model_dump(exclude={"name"})
         encoder = create_image_encoder(recipe.encoder.name, channels, side, **options)
@@ -104,7 +104,7 @@ class ImageTask(Task):
         self.description = describe_encoder(recipe.encoder, channels, side, normalise)
         self.trainer = create_trainer(
             recipe, folder, self.encoder, Instances(train.images[kept], labels[kept], kept), len(train.classes),
-            lambda images: (augment(images), augment(images)), echo,
+            _views_of(recipe, self.encoder, side, normalise), echo,
         )  # fmt: skip
         everything = Instances(train.images, labels)
         self.sample = everything.collate(sample_rows(kept, recipe))
@@ -189,9 +189,37 @@ def _side(recipe: ImageRecipe, images: Tensor) -> int:
     side: int = recipe.augmentation.size or height
     if not recipe.augmentation.size and height != width:
         raise ValueError(f"images are {height}×{width}: set augmentation.size to make views of them")
-    views = 2 * recipe.batch.size * channels * side**2
+    views = recipe.num_views * recipe.batch.size * channels * side**2
     need_memory(4 * views, f"a batch of {quoted(recipe.batch.size)} with views of {quoted(side)} pixels")
     return side
+
+
+def _views_of(recipe: ImageRecipe, encoder: nn.Module, side: int, normalise: dict[str, list[float]]) -> ViewsOf:
+    """Draws the views of a batch of images: those of the whole image first, then small crops."""
+    chosen = recipe.augmentation
+    if not isinstance(chosen, SimCLRViews):
+        augment = create_augmentation(chosen.name, side, normalise=normalise)
+        return lambda images: tuple(augment(images) for _ in range(chosen.views))
+    settings: dict[str, Any] = {"normalise": normalise, "strength": chosen.strength}
+    kinds = [create_augmentation(chosen.name, side, **settings)] * chosen.views
+    if chosen.local_views:
+        small = chosen.local_size or side
+        if small != side:
+            _check_sizes(recipe.encoder.name, encoder)
+        local = create_augmentation(chosen.name, small, scale=chosen.local_scale, **settings)
+        kinds += [local] * chosen.local_views
+    return lambda images: tuple(kind(images) for kind in kinds)
+
+
+def _check_sizes(name: str, encoder: nn.Module) -> None:
+    """Refuses views of two sizes where the encoder has one size, or where its buffers change between two passes."""
+    if name == "mlp":
+        raise ValueError("augmentation.local_size is for encoders of any size, and mlp takes one: leave it out")
+    if processes() > 1 and any(True for _ in encoder.buffers()):
+        raise ValueError(
+            "augmentation.local_size makes two passes through the encoder, which batch norm does not allow on several "
+            "processes: leave it out"
+        )
 
 
 def dimension_of(encoder: nn.Module) -> int:

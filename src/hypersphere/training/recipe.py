@@ -198,6 +198,21 @@ class ImageRecipe(BaseRecipe):
     def scored(self) -> bool:
         return self.data.held_out > 0 and self.evaluation.knn
 
+    @property
+    def num_views(self) -> int:
+        """Views of an image, those of small crops included."""
+        return self.augmentation.views + getattr(self.augmentation, "local_views", 0)
+
+    @model_validator(mode="after")
+    def _takes_its_views(self) -> Self:
+        objective = self.create_objective()
+        if self.num_views > 2 and "views" not in objective.takes:
+            raise ValueError(
+                f"{objective.name} compares two views, and the augmentation makes {self.num_views}: "
+                f"objective=pairwise objective.base={objective.name} compares all pairs of them"
+            )
+        return self
+
 
 class ThreeLinesRecipe(BaseRecipe):
     """A run on the points of CLOA's synthetic world."""

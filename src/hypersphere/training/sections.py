@@ -47,6 +47,7 @@ class OnlyFor:
 
 
 _SCORED = OnlyFor("runs with a score (text: evaluation.sts; images: data.held_out and evaluation.knn)", "scored")
+_LOCAL = OnlyFor("simclr views with augmentation.local_views", "augmentation.local_views")
 _LABELLED = OnlyFor("images and three-lines, with an objective that reads labels", "reads_labels")
 
 
@@ -179,10 +180,11 @@ _VIEWS = "crops, flips and colours; mild crops and colours; small turns and shif
 
 
 class Augmentation(Part):
-    """How two views of an image are made."""
+    """How the views of an image are made."""
 
     name: str
     size: Whole = Field(0, description="side of the views in pixels; 0: that of the images")
+    views: Several = Field(2, description="views of an image; an objective that compares two takes more in pairwise")
 
 
 class SimCLRViews(Augmentation):
@@ -190,6 +192,20 @@ class SimCLRViews(Augmentation):
 
     name: Literal["simclr"] = Field("simclr", description=_VIEWS)
     strength: Strength = Field(0.5, description="strength of the colour changes")
+    local_views: Whole = Field(0, description="further views of small crops, after the others")
+    local_scale: Annotated[list[Fraction], _LOCAL] = Field(
+        [0.05, 0.4], description="smallest and largest share of the image in a small crop"
+    )
+    local_size: Annotated[Whole, _LOCAL] = Field(0, description="side of small crops in pixels; 0: as other views")
+
+    @field_validator("local_scale")
+    @classmethod
+    def _is_a_range(cls, value: list[float]) -> list[float]:
+        if len(value) != 2 or not 0 < value[0] <= value[1]:
+            raise ValueError(
+                f"augmentation.local_scale is {value}: it should be the smallest share, above 0, and the largest"
+            )
+        return value
 
 
 class OtherViews(Augmentation):

@@ -21,7 +21,7 @@ from hypersphere.training.loggers import report_to
 from hypersphere.training.monitor import BUDGET, FEWEST
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.seeding import drawn_order
-from hypersphere.training.trainer import Inputs, ObjectiveTraining, ViewLoss
+from hypersphere.training.trainer import Inputs, ObjectiveTraining
 
 Scores = dict[str, float]
 Say = Callable[[str], None]
@@ -34,7 +34,7 @@ class Task(ABC):
 
     key: ClassVar[str]  # the score that decides which weights are best
     trainer: ObjectiveTraining
-    views: int  # of an instance; the third is a hard negative
+    views: int  # of an instance; of triples of texts the third is a hard negative
     width: int  # of the encoder's embedding
     sample: Inputs  # a batch of training instances to measure on, always the same
     held_out: list[Inputs]  # batches of instances never trained on, to measure on too
@@ -99,11 +99,6 @@ def measured_rows(rows: list[int], recipe: Recipe, steps: int, echo: Say) -> lis
                 f"time; monitor.rows={len(rows)} measures all."
             )
     return in_batches([rows[place] for place in order[:most]], recipe.batch.size)
-
-
-def view_loss(recipe: Recipe, width: int) -> ViewLoss:
-    """Head and objective of a recipe for embeddings of a width; 0: the head is the encoder's own."""
-    return ViewLoss(recipe.create_objective(gather=True), create_head(recipe, width) if width else None)
 
 
 def create_head(recipe: Recipe, width: int) -> Head:

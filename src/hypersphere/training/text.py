@@ -31,12 +31,12 @@ from hypersphere.training.task import (
     Scores,
     Task,
     arguments,
+    create_head,
     held_out_rows,
     measured_rows,
     sample_rows,
-    view_loss,
 )
-from hypersphere.training.trainer import Inputs, ObjectiveTraining, shard_of
+from hypersphere.training.trainer import Inputs, ObjectiveTraining, ViewLoss, shard_of
 
 PLAIN_POOLING, PLAIN_LENGTH = "cls", 32  # SimCSE's values, for a transformer that has neither
 FEWEST, PARTS = 32, 8  # fewest rows of a chunk, most chunks of a batch: products stay large, lengths alike
@@ -182,7 +182,8 @@ class TextTask(Task):
             texts=recipe.guide is not None,
         )  # fmt: skip
         training = Rows(corpus, kept)
-        loss = view_loss(recipe, 0 if recipe.keeps_head else self.width)
+        head = None if recipe.keeps_head else create_head(recipe, self.width)  # the encoder's own, or one for training
+        loss = ViewLoss(recipe.create_objective(gather=True), head, hard_negatives=self.views == 3)
         if self._masks:
             loss.register_buffer("masked_pairs", torch.zeros((), dtype=torch.int64))  # a checkpoint keeps the count
         trainer = TextTrainer(

@@ -44,9 +44,11 @@ class ViewLoss(nn.Module):
 
     masked_pairs: Tensor  # (): how many pairs of equal texts the run has met; a buffer where they are masked
 
-    def __init__(self, objective: Objective, head: nn.Module | None = None) -> None:
+    def __init__(self, objective: Objective, head: nn.Module | None = None, hard_negatives: bool = False) -> None:
+        """hard_negatives: the third view is that of hard negatives, not of the instances."""
         super().__init__()
         self.objective = objective
+        self.hard_negatives = hard_negatives
         self.head = head if head is not None else nn.Identity()
 
     def project(self, views: Tensor) -> Tensor:
@@ -63,9 +65,12 @@ class ViewLoss(nn.Module):
 
     def _call(self, views: Tensor, labels: Tensor | None, known: dict[str, Any], parts: bool) -> Statistics:
         z = self.project(views)
-        negatives = z[2] if len(z) > 2 else None  # hard negatives are further columns for every anchor
+        if self.hard_negatives:  # which are further columns for every anchor
+            known = {**known, "negatives": z[2]}
+        elif len(z) > 2:
+            known = {**known, "views": tuple(z[2:])}
         call = self.objective.terms if parts else self.objective
-        loss_or_terms = call(z[0], z[1], labels, negatives=negatives, **known)
+        loss_or_terms = call(z[0], z[1], labels, **known)
         return loss_or_terms if isinstance(loss_or_terms, dict) else {"loss": loss_or_terms}
 
 

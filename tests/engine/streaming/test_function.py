@@ -95,7 +95,10 @@ def test_terms_are_differentiable_and_the_loss_among_them_is_the_loss(name: str,
         torch.testing.assert_close(grad, wanted, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize(("name", "params"), **cases.named(cases.PAIRWISE + cases.FEATURES + cases.DETACHED_FEATURES))
+ADDITIVE = cases.PAIRWISE + cases.FEATURES + cases.DETACHED_FEATURES + cases.SAMPLES
+
+
+@pytest.mark.parametrize(("name", "params"), **cases.named(ADDITIVE))
 def test_terms_add_up_to_the_loss(name: str, params: dict[str, Any]) -> None:
     terms = hs.create_objective(name, **params).double().terms(*views(7, 4), some_labels(7))
     parts = sum(value.item() for part, value in terms.items() if part != "loss")

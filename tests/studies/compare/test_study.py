@@ -15,6 +15,7 @@ from hypersphere.studies.compare.queue import Attempt
 from hypersphere.studies.compare.results import collect
 from hypersphere.studies.compare.space import own_ranges
 from hypersphere.studies.compare.study import Study, label_of, parse_study, read_study
+from tests import cases
 
 
 def plan(**given):
@@ -278,10 +279,18 @@ def test_a_setting_without_effect_is_not_tuned_unless_a_range_is_given(objective
         assert f"objective.{name}" in plan(objectives=[objective], ranges={label: {name: [low, high]}}).spaces[label]
 
 
+def test_under_a_guide_the_settings_of_the_objective_inside_are_tuned():
+    plain, guided = (
+        plan(objectives=[objective]).spaces for objective in ("infonce", {"name": "infonce", "guide": "self"})
+    )
+    assert [list(space) for space in guided.values()] == [list(space) for space in plain.values()]
+    assert "objective.temperature" in next(iter(guided.values()))
+
+
 def test_every_declared_range_of_a_default_objective_has_an_effect_but_for_the_modified_ones():
     idle = {}
     for name in list_objectives():
-        made = create_objective(name, **({"base": "ntxent", "num_classes": 4, "dim": 8} if name == "cloa" else {}))
+        made = create_objective(name, **cases.settings_of(name, 4, 8))
         without = [key for key, span in own_ranges(made).items() if not has_effect(made, key, span)]
         if without:
             idle[name] = without

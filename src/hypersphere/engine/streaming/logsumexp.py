@@ -92,12 +92,10 @@ def sweep(
         # 1. Similarities, exponentials and their sums.
         powers = [matrix[: block.stop - block.start] for matrix in memory]
         totals = [_sums(direction, read, block, m, scale) for read, m in zip(objective.reads, powers, strict=True)]
-        sums, own = [total for total, _ in totals], totals[0][1]
+        sums, own, num_negatives = [total for total, _, _ in totals], totals[0][1], tuple(num for _, _, num in totals)
         # 2. The formula, as a small autograd graph. The own instance of "cross" and "both" is the positive.
         of_cross = objective.reads[0] in ("cross", "both")
         positive = own if of_cross else positives(objective, views[direction.anchor], views[direction.other])
-        indices = torch.arange(block.start, block.stop, device=positive.device)
-        num_negatives = tuple(direction.num_negatives(read, indices) for read in objective.reads)
         with torch.set_grad_enabled(bool(active)):
             logsumexp = tuple(total.log() for total in sums)
             leaves = [*views, positive, *logsumexp]
@@ -127,19 +125,22 @@ def _scaled_similarities(rows: Tensor, keys: Tensor, scale: Scale, out: Tensor) 
     torch.addmm(out, rows, keys.T, beta=0, alpha=scale.value, out=out)
 
 
-def _sums(direction: Direction, read: Read, block: slice, powers: Tensor, scale: Scale) -> tuple[Tensor, Tensor]:
-    """Fills a block with exp(scale · s), 0 where a column is no negative. Returns the sums of its rows,
-    (B, M) -> (B,), and the similarities with the own instances (B,), which the zeros replace."""
+def _sums(
+    direction: Direction, read: Read, block: slice, powers: Tensor, scale: Scale
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Fills a block with exp(scale · s), 0 where a column is no negative. Returns the sums of its rows, (B, M) -> (B,),
+    the similarities with the own instances (B,), which the zeros replace, and the numbers of negatives (B,)."""
     row, _ = direction.sources(read)
     for part, place in direction.columns(read):
         _scaled_similarities(direction.batch.rows[row][block], direction.batch.rows[part], scale, powers[:, place])
     indices = torch.arange(block.start, block.stop, device=powers.device)
     of_own = powers.gather(1, indices.unsqueeze(1)).squeeze(1) / scale.value
-    powers[direction.excluded(read, indices)] = -inf
+    excluded = direction.excluded(read, indices)
+    powers[excluded] = -inf
     total = powers.new_empty(len(powers))
     for strip in strips_in_cache(powers):
         torch.sum(powers[strip].exp_(), dim=1, out=total[strip])
-    return total, of_own
+    return total, of_own, direction.num_negatives(read, indices, excluded)
 
 
 def _accumulate(
@@ -289,7 +290,7 @@ def _statistics(
         context = objective.prepare(views[direction.anchor].detach(), views[direction.other].detach())
     anchors = direction.anchors(objective, slice(0, len(positive)), views, positive, [], context)
     logsumexp = tuple(leaves[direction.sources(read)[0]] for read in objective.reads)
-    num_negatives = tuple(direction.num_negatives(read, anchors.indices) for read in objective.reads)
+    num_negatives = tuple(direction.num_by_ids(read, anchors.indices) for read in objective.reads)
     return objective.block_from_logsumexp(anchors, logsumexp, num_negatives)
 
 

@@ -36,7 +36,7 @@ class MixCSE(WholeObjective):
     mix: float = number(default=0.2, at_least=0, at_most=1, tune=(0.05, 0.5))
     symmetric: bool = flag(default=False)
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         z1, z2 = views
         x, y, mixed_x, mixed_y = unit(z1), unit(z2), self.mixed(z1), self.mixed(z2)
         first = self.contrasted(x, y, mixed_x, mixed_y)

@@ -35,7 +35,7 @@ class WholeObjective(Objective):
     def rows(self, z: Tensor) -> Tensor:
         return widened(z)
 
-    def features(self, *views: Tensor, **labels: Tensor) -> Statistics:
+    def features(self, *views: Tensor) -> Statistics:
         """Scalars from both raw views (N, D)."""
         x, y = (unit(z) for z in views)
         directions = [self.direction(x, y), self.direction(y, x)] if self.both_views else [self.direction(x, y)]

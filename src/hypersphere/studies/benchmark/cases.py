@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hypersphere.names import did_you_mean
 from hypersphere.objectives import Objective, create_objective, files, list_objectives
-from hypersphere.objectives.registry import with_file
+from hypersphere.objectives.registry import objective_class, with_file
 from hypersphere.studies.benchmark import plain
 
 CLASSES = 100
@@ -30,7 +30,8 @@ class Case:
     elementwise: str | None = None
 
     def create(self, dim: int) -> Objective:
-        settings = {"num_classes": min(CLASSES, dim), "dim": dim} if self.name == "cloa" else {}
+        needed = {"num_classes": min(CLASSES, dim), "dim": dim}
+        settings = {key: value for key, value in needed.items() if key in objective_class(self.name).settings()}
         return create_objective(self.name, **{**settings, **self.settings})
 
 
@@ -79,6 +80,15 @@ NAMED = (
     Case("wasserstein", "wasserstein", plain=lambda o, a, b, y: plain.wasserstein(a, b)),
     Case("mmcr", "mmcr", plain=lambda o, a, b, y: plain.mmcr(a, b)),
     Case("frossl", "frossl", plain=lambda o, a, b, y: plain.frossl(a, b)),
+    Case("koleo", "koleo", plain=lambda o, a, b, y: plain.koleo(a, b)),
+    Case("gor", "gor", plain=lambda o, a, b, y: plain.gor(a, b)),
+    Case("plus", "plus", plain=lambda o, a, b, y: plain.plus(a, b)),
+    Case("macl", "macl", plain=lambda o, a, b, y: plain.macl(a, b)),
+    Case("artanh_infonce", "artanh_infonce", plain=lambda o, a, b, y: plain.artanh_infonce(a, b)),
+    Case("ntce", "ntce", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, True)),
+    Case("nonl", "nonl", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, False)),
+    Case("sphere_jepa", "sphere_jepa", plain=lambda o, a, b, y: plain.sphere_jepa(a, b)),
+    Case("xclr", "xclr", plain=lambda o, a, b, y: plain.xclr(a, b, a.detach())),
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 
@@ -124,9 +134,12 @@ def inputs(size: int, dim: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def as_loss(objective: Objective) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """The objective as a function of two views and labels; labels are the scores of an objective of graded pairs."""
+    """The objective as a function of two views and labels; labels are the scores of an objective of graded pairs, and
+    the first view is the guide of an objective that needs one."""
     if "scores" in objective.takes:
         return lambda z1, z2, labels: objective(z1, z2, scores=labels.to(z1.dtype))
+    if "guide" in objective.needs:
+        return lambda z1, z2, labels: objective(z1, z2, labels, guide=z1.detach())
     return objective
 
 

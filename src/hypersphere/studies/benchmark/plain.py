@@ -273,6 +273,60 @@ def mhs(z1: Tensor, z2: Tensor, weight: float = 1.0) -> Tensor:
     return ((x - y).square().sum(dim=1) - weight * nearest).mean()
 
 
+def koleo(z1: Tensor, z2: Tensor, eps: float = 1e-8) -> Tensor:
+    loss = z1.new_zeros(())
+    for z in (z1, z2):
+        x = F.normalize(z, dim=1)
+        distances = (2 - 2 * x @ x.T).clamp_min(1e-12).sqrt()
+        nearest = distances.masked_fill(_eye(len(x), x), torch.inf).min(dim=1).values
+        loss = loss - (nearest + eps).log().mean() / 2
+    return loss
+
+
+def gor(z1: Tensor, z2: Tensor) -> Tensor:
+    loss = z1.new_zeros(())
+    for z in (z1, z2):
+        x = F.normalize(z, dim=1)
+        cos = _off_diagonal(x @ x.T)
+        pairs = len(x) * (len(x) - 1)
+        loss = loss + ((cos.sum() / pairs) ** 2 + F.relu(cos.square().sum() / pairs - 1 / x.shape[1])) / 2
+    return loss
+
+
+def plus(z1: Tensor, z2: Tensor) -> Tensor:
+    return infonce(z1, z2) + koleo(z1, z2)
+
+
+def macl(z1: Tensor, z2: Tensor, temperature: float = 0.1, alpha: float = 0.5) -> Tensor:
+    z = _stacked(z1, z2)
+    aligned = (z[: len(z1)] * z[len(z1) :]).sum(dim=1).mean().detach()
+    logits = (z @ z.T / (temperature * (1 + alpha * aligned))).masked_fill(_eye(len(z), z), -torch.inf)
+    losses = F.cross_entropy(logits, torch.arange(len(z), device=z.device).roll(len(z1)), reduction="none")
+    return (losses / (1 - torch.exp(-losses)).detach()).mean()
+
+
+def artanh_infonce(z1: Tensor, z2: Tensor, scale: float = 2.0) -> Tensor:
+    logits = scale * (F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T).clamp(1e-6 - 1, 1 - 1e-6).atanh()
+    return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
+
+
+def prototypes(z1: Tensor, z2: Tensor, labels: Tensor, weights: Tensor, temperature: float, own_class: bool) -> Tensor:
+    loss = z1.new_zeros(())
+    for z in (z1, z2):
+        logits = F.normalize(weights, dim=1)[labels] @ F.normalize(z, dim=1).T / temperature  # (N, N)
+        others = logits if own_class else logits.masked_fill(labels.unsqueeze(1) == labels, -torch.inf)
+        loss = loss + (others.logsumexp(dim=1) - logits.diagonal()).mean() / 2
+    return loss
+
+
+def xclr(z1: Tensor, z2: Tensor, guide: Tensor, temperature: float = 0.1, graph_temperature: float = 0.1) -> Tensor:
+    z, graph = _stacked(z1, z2), _stacked(guide, guide)
+    own = _eye(len(z), z)
+    target = (graph @ graph.T / graph_temperature).masked_fill(own, -torch.inf).softmax(dim=1)
+    logits = (z @ z.T / temperature).masked_fill(own, torch.finfo(z.dtype).min)  # finite, as 0 · inf is not a number
+    return F.cross_entropy(logits, target)
+
+
 def dhel(z1: Tensor, z2: Tensor, temperature: Number = 0.3) -> Tensor:
     x, y = F.normalize(z1, dim=1), F.normalize(z2, dim=1)
     energy = (x @ x.T / temperature).masked_fill(_eye(len(x), x), -torch.inf).logsumexp(dim=1)
@@ -357,3 +411,20 @@ def frossl(z1: Tensor, z2: Tensor) -> Tensor:
         gram = (z.T @ z if len(z) > dim else z @ z.T) / dim
         loss = loss + gram.square().sum().log() + 2 * dim * F.mse_loss(z, centre)
     return loss
+
+
+def sphere_jepa(z1: Tensor, z2: Tensor, weight: float = 0.05, time: float = 5.0, degrees: int = 20) -> Tensor:
+    views, dim = [F.normalize(z, dim=1) for z in (z1, z2)], z1.shape[1]
+    weights = [
+        math.exp(-time / dim * k * (k + dim - 2)) * (2 * k + dim - 2) / (dim - 2) * math.comb(k + dim - 3, k)
+        for k in range(1, degrees)
+    ]
+    regulariser = z1.new_zeros(())
+    for h in views:
+        cos = h @ h.T
+        before, now, total = torch.ones_like(cos), cos, weights[0] * cos
+        for k in range(1, degrees - 1):
+            before, now = now, ((2 * k + dim - 2) * cos * now - k * before) / (k + dim - 2)
+            total = total + weights[k] * now
+        regulariser = regulariser + total.mean() / sum(weights)
+    return (1 - weight) * (1 - (views[0] * views[1]).sum(dim=1)).mean() / 2 + weight * regulariser / 2

@@ -64,7 +64,7 @@ def space_of(study: Study, objective: Mapping[str, Any]) -> dict[str, Range | Ch
         space: dict[str, Range | Choice] = {LEARNING_RATE: Range(rate / DECADE, rate * DECADE)}
     else:
         space = {key: _span(values) for key, values in study.tune.items()}
-    made, given = recipe.create_objective(), study.ranges.get(label, {})
+    made, given = _tuned(recipe), study.ranges.get(label, {})
     own: dict[str, Range | Choice] = {
         name: span
         for name, span in own_ranges(made, fixed=objective).items()
@@ -85,7 +85,7 @@ def stages_of(study: Study, objective: Mapping[str, Any]) -> list[dict[str, list
     """The grids that are searched for an objective. Settings that the objective lacks, that were given, or that have
     no effect are left out."""
     recipe = study.base(objective)
-    made = recipe.create_objective()
+    made = _tuned(recipe)
 
     def takes(key: str, values: list[float]) -> bool:
         section, _, name = key.partition(".")
@@ -125,6 +125,12 @@ def _is_given(objective: Mapping[str, Any], name: str) -> bool:
     return True
 
 
+def _tuned(recipe: Recipe) -> Any:
+    """The objective whose settings are tuned: the one that ``objective.guide`` is around, or the objective itself."""
+    made: Any = recipe.create_objective()
+    return made.base if "guide" in recipe.objective else made
+
+
 def _number(recipe: Recipe, key: str, label: str) -> float:
     """The default of a tuned key."""
     default = read_key(recipe, key)
@@ -136,7 +142,7 @@ def _number(recipe: Recipe, key: str, label: str) -> float:
 def read_key(recipe: Recipe, key: str) -> Any:
     """The value of a recipe key; settings of the objective come from the objective itself."""
     section, _, rest = key.partition(".")
-    value: Any = recipe.create_objective() if section == "objective" else getattr(recipe, section, None)
+    value: Any = _tuned(recipe) if section == "objective" else getattr(recipe, section, None)
     for name in rest.split(".") if rest else ():
         value = getattr(value, name, None)
     if value is None:
@@ -151,7 +157,7 @@ def with_settings(objective: Mapping[str, Any], settings: Mapping[str, Any], rec
         section, _, path = key.partition(".")
         if section != "objective":
             continue
-        place, made = tree, recipe.create_objective()
+        place, made = tree, _tuned(recipe)
         *outer, last = path.split(".")
         for name in outer:
             made = getattr(made, name)

@@ -14,7 +14,7 @@ from hypersphere.studies.reproduce.items import Finding
 # Families of probability models, and how they begin in the taxonomy; the first that fits counts.
 FAMILIES = {
     "no gradient through the probabilities": ("softmax over all pairs", "softmax of the negatives"),
-    "softmax": ("softmax", "the base"),
+    "softmax": ("softmax", "the base", "the parts"),
     "softmax without the positive": ("decoupled",),
     "each pair by itself": ("sigmoid",),
     "no probability": ("none",),
