@@ -243,8 +243,8 @@ def _measured(
         f"{_named(line, 'maximum')}. Kink, where distances, angles, ties or singular values have no derivative: "
         f"{_named(line, 'kink')}; curvature does not judge these, descent does. Of all {len(line)} cases "
         f"{sum(row['verdict'] == 'leaves' for row in line)} leave, to a loss below that on the line. Kinks from which "
-        f"descent finds nothing lower: {_named([row for row in line if _is_minimum(row)], 'kink')}; artanh_infonce is 0, "
-        "its infimum, wherever both views of every instance are equal, since its positive logit is infinite there. "
+        f"descent finds nothing lower: {_named([row for row in line if _is_minimum(row)], 'kink')}; artanh_infonce is "
+        "0, its infimum, wherever both views of every instance are equal, since its positive logit is infinite there. "
         "Saddles that are left too slowly for these steps: "
         f"{_named([row for row in line if row['verdict'] == 'stays'], 'saddle')}.",
         "(4) Relative gradient at distances 0, 1e-5, 1e-3, 1e-1 from a point: "
