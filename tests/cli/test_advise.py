@@ -88,7 +88,7 @@ def test_an_objective_of_ones_own_gets_a_reason(views, tmp_path):
     ("words", "sentence"),
     [
         (("nowhere.npz",), "no file nowhere.npz"),
-        (("views.npz", "--objective", "infnce"), "did you mean 'infonce'?"),
+        (("views.npz", "--objective", "infnce"), "did you mean 'infonce'"),
         (("views.npz", "--quantile", 2), "between 0 and 1"),
         (("views.npz", "--text", "lines.txt"), "holds embeddings by itself"),
     ],
