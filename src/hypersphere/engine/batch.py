@@ -369,6 +369,14 @@ class Direction:
         return MatrixDistances(self.batch.rows[row][block].detach(), keys, own)
 
 
+def fill_entries(matrix: Tensor, entries: Entries, value: float) -> None:
+    """Writes a value into some entries of a block."""
+    if isinstance(entries, Tensor):
+        matrix.masked_fill_(entries, value)
+    else:
+        matrix[entries] = value
+
+
 def apply_metric(objective: PairContract, rows: Tensor) -> Tensor:
     """Rows ready for an inner product: times the objective's metric, if it has one."""
     metric = objective.metric(rows)

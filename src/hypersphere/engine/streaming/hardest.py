@@ -13,7 +13,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Direction, apply_metric, positives
+from hypersphere.engine.batch import Direction, apply_metric, fill_entries, positives
 from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.reductions import argmax
 from hypersphere.engine.streaming.accumulate import GradAccumulator, block_sizes, cut, grads_of, record, slices
@@ -82,7 +82,7 @@ def _hardest(
     for part, place in direction.columns(read):
         torch.mm(rows, direction.batch.rows[part].T, out=matrix[:, place])
     indices = torch.arange(block.start, block.stop, device=matrix.device)
-    matrix[direction.excluded(read, indices)] = -inf
+    fill_entries(matrix, direction.excluded(read, indices), -inf)
     column = argmax(matrix)
     largest = matrix.gather(1, column).squeeze(1)
     if objective.rows is None and objective.metric(rows) is None:

@@ -19,7 +19,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Direction, directions, positives
+from hypersphere.engine.batch import Batch, Direction, directions, fill_entries, positives
 from hypersphere.engine.groups import Groups
 from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.reductions import reduce_anchors
@@ -136,7 +136,7 @@ def _sums(
     indices = torch.arange(block.start, block.stop, device=powers.device)
     of_own = powers.gather(1, indices.unsqueeze(1)).squeeze(1) / scale.value
     excluded = direction.excluded(read, indices)
-    powers[excluded] = -inf
+    fill_entries(powers, excluded, -inf)
     total = powers.new_empty(len(powers))
     for strip in strips_in_cache(powers):
         torch.sum(powers[strip].exp_(), dim=1, out=total[strip])
