@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -145,7 +145,7 @@ class Direction:
     anchor: int  # the index of the view
     with_extra: tuple[Read, ...]  # the matrices whose last columns are the extra negatives
 
-    @property
+    @cached_property
     def others(self) -> tuple[int, ...]:
         """The other views, in turn from the anchors' on."""
         views = self.batch.num_views
@@ -179,14 +179,21 @@ class Direction:
 
     def sources(self, read: Read) -> tuple[int, tuple[int, ...]]:
         """The index of a matrix's rows in ``batch.rows``, and the indices of its columns."""
-        x, y, extra = self.anchor, self.other, ((self.batch.num_views,) if self.num_extra(read) else ())
-        layout: dict[Read, tuple[int, tuple[int, ...]]] = {
-            "cross": (x, (*self.others, *extra)),
-            "same": (x, (x, *extra)),
-            "other": (y, (y, *extra)),
-            "both": (x, (*self.others, x, *extra)),
+        return self._layout[read]
+
+    @cached_property
+    def _layout(self) -> dict[Read, tuple[int, tuple[int, ...]]]:
+        x, y = self.anchor, self.other
+        parts: dict[Read, tuple[int, tuple[int, ...]]] = {
+            "cross": (x, self.others),
+            "same": (x, (x,)),
+            "other": (y, (y,)),
+            "both": (x, (*self.others, x)),
         }
-        return layout[read]
+        extra = (self.batch.num_views,)
+        return {
+            read: (row, columns + extra if self.num_extra(read) else columns) for read, (row, columns) in parts.items()
+        }
 
     def num_columns(self, read: Read) -> int:
         return sum(len(self.batch.rows[part]) for part in self.sources(read)[1])
@@ -206,7 +213,8 @@ class Direction:
     def own(self, indices: Tensor, read: Read) -> tuple[Tensor, Tensor]:
         """The entries of the anchors' own instances in a block of these anchors (B,): (B, 1) and (B, views read)."""
         line, own = torch.arange(len(indices), device=indices.device).unsqueeze(1), indices.unsqueeze(1)
-        return line, torch.cat([own + view * self.batch.size for view in range(self.num_own(read))], dim=1)
+        views = range(1, self.num_own(read))
+        return line, torch.cat([own, *(own + view * self.batch.size for view in views)], dim=1) if views else own
 
     def excluded(self, read: Read, indices: Tensor) -> Entries:
         """The entries of a block that are no negatives of their anchors: those of the own instance, of equal ids, and
