@@ -162,22 +162,22 @@ class _Polynomial(torch.autograd.Function):
     def forward(ctx: Any, cosines: Tensor, coefficients: tuple[float, ...]) -> Tensor:
         grads = tuple(chebyshev.chebder(np.array(coefficients)).tolist())
         values = torch.empty_like(cosines, memory_format=torch.contiguous_format)
-        slopes = torch.empty_like(values) if ctx.needs_input_grad[0] else None
+        derivatives = torch.empty_like(values) if ctx.needs_input_grad[0] else None
         rows = max(1, STRIP // max(1, cosines.shape[-1]))
         work = values.new_empty(2, min(rows, len(cosines)), *cosines.shape[1:])
         for start in range(0, len(cosines), rows):
             here = slice(start, start + rows)
             c = cosines[here]
             _clenshaw_in_place(c, coefficients, work[0, : len(c)], work[1, : len(c)], values[here])
-            if slopes is not None:
-                _clenshaw_in_place(c, grads, work[0, : len(c)], work[1, : len(c)], slopes[here])
-        ctx.save_for_backward(cosines, slopes)
+            if derivatives is not None:
+                _clenshaw_in_place(c, grads, work[0, : len(c)], work[1, : len(c)], derivatives[here])
+        ctx.save_for_backward(cosines, derivatives)
         ctx.grads = grads
         return values
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
-        cosines, slopes = ctx.saved_tensors
+        cosines, derivatives = ctx.saved_tensors
         if torch.is_grad_enabled():  # the gradient will be differentiated
-            slopes = _clenshaw(cosines, ctx.grads)
-        return upstream * slopes, None
+            derivatives = _clenshaw(cosines, ctx.grads)
+        return upstream * derivatives, None

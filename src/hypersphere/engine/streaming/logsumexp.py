@@ -108,10 +108,10 @@ def sweep(
         record(statistics, out, direction.local(block), shard.size)
         for accumulator in active:
             grads = grads_of(accumulator.weighted(out, direction, block), [*leaves, *parameters], retain=True)
-            of_anchors, of_sums, of_parameters = cut(grads, batch.num_views + 1, len(sums))
+            of_anchors, of_logsumexp, of_parameters = cut(grads, batch.num_views + 1, len(sums))
             accumulator.add_of_anchors(direction, block, of_anchors)
             accumulator.add_to_parameters(of_parameters)
-            for read, matrix, total, grad in zip(objective.reads, powers, sums, of_sums, strict=True):
+            for read, matrix, total, grad in zip(objective.reads, powers, sums, of_logsumexp, strict=True):
                 if grad is not None:
                     # 3. ∂S = weight_i e_ij: the weights.
                     weight = (grad * scale.value / total.clamp_min(SMALLEST)).unsqueeze(1)
@@ -228,10 +228,10 @@ def differentiate_symmetric(
         loss = reduce_anchors(objective, statistics)["loss"]
     # 3. ∂S_ij = (weight_i + weight_j) e_ij: the weights, by view.
     grads = grads_of_value(loss, [*views, *positive, *leaves.values(), *parameters])
-    of_views, of_positive, of_sums, of_parameters = cut(grads, len(views), len(positive), len(leaves))
+    of_views, of_positive, of_logsumexp, of_parameters = cut(grads, len(views), len(positive), len(leaves))
     weights = {
         view: grad * scale.value / sums[view].clamp_min(SMALLEST)
-        for view, grad in zip(leaves, of_sums, strict=True)
+        for view, grad in zip(leaves, of_logsumexp, strict=True)
         if grad is not None
     }
     # 4. ∂X, ∂Y: two products for each tile.
