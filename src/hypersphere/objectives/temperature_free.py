@@ -51,7 +51,7 @@ class ArtanhInfoNCE(PairwiseObjective):
         power = self.scale / 2
         total = masked_sum_of(odds_to(power), negatives, mask).clamp_min(0)  # rounding alone is below 0
         against = (squared_chord(positive) / 2).clamp_min(0) / (1 + positive).clamp_min(INSIDE)  # 1/odds(s_ii)
-        if power < 1:  # whose slope at 0 is infinite
+        if power < 1:  # whose derivative at 0 is infinite
             against = against.clamp_min(INSIDE / 2)
         # log(1 + against^power · total): the product where it is small, its logarithm where it might overflow.
         small = power * against.detach().log() + total.detach().log() < 0
@@ -63,7 +63,7 @@ class ArtanhInfoNCE(PairwiseObjective):
 def odds_to(power: float) -> Curve:
     """odds(s)^power with odds(s) = 2/(1-s) - 1, flat above 1 - 1e-6; its derivative is
     2·power odds^{power-1} / (1-s)²."""
-    least = 0.0 if power >= 1 else INSIDE / 2  # a root has an infinite slope at 0
+    least = 0.0 if power >= 1 else INSIDE / 2  # a root has an infinite derivative at 0
 
     def value(s: Tensor) -> Tensor:
         odds = 2 / (1 - s).clamp_min(INSIDE) - 1
