@@ -117,6 +117,23 @@ def test_infonce_is_the_cross_entropy_without_those_logits() -> None:
     assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
+@pytest.mark.parametrize("rows", [7, 40])
+def test_few_equal_ids_are_listed_as_loops_find_them(rows: int) -> None:
+    z1, z2 = views(40, 5)
+    ids = [*range(36), 3, 3, 20, -1]
+    logits = torch.nn.functional.normalize(z1) @ torch.nn.functional.normalize(z2).T / 0.1
+    for i, one in enumerate(ids):
+        for j, other in enumerate(ids):
+            if i != j and one == other >= 0:
+                logits[i, j] = -torch.inf
+    expected = torch.nn.functional.cross_entropy(logits, torch.arange(40))
+    objective = hs.create_objective("infonce", temperature=0.1)
+    with hs.streaming(rows):
+        assert objective(z1, z2, ids=torch.tensor(ids)).item() == pytest.approx(expected.item(), rel=1e-12)
+    with hs.dense():
+        assert objective(z1, z2, ids=torch.tensor(ids)).item() == pytest.approx(expected.item(), rel=1e-12)
+
+
 def test_supcon_keeps_rows_of_the_anchors_label() -> None:
     z1, z2 = views(6, 4)
     labels = torch.tensor([0, 0, 1, 1, 2, 2])
