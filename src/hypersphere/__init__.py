@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hypersphere import anatomy, testing
+from hypersphere import anatomy, integrations, testing
 from hypersphere.anatomy import dissect
 from hypersphere.diagnostics import Diagnosis, diagnose
 from hypersphere.engine import GradientCache
@@ -41,6 +41,7 @@ __all__ = [
     "dense",
     "diagnose",
     "dissect",
+    "integrations",
     "list_objectives",
     "list_presets",
     "read_recipe",
