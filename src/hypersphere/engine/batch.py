@@ -72,7 +72,8 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
         given = [widened(z).double() for z in given]
     pairs = [_unit_rows(objective, z, name) for z, name in zip(given, names, strict=False)]
     if inputs.negatives is None:
-        pairs.append((pairs[0][0].detach()[:0], pairs[0][1][:0]))
+        none = pairs[0][0].new_empty(0, pairs[0][0].shape[1])
+        pairs.append((none, none[:, :1]))
     inverses = [inverse for _, inverse in pairs]
     rows, labels = [rows for rows, _ in pairs], None if inputs.labels is None else inputs.labels.long()
     scores = (
@@ -122,9 +123,10 @@ def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list
         extra_ids = (unknown if inputs.ids_negatives is None else inputs.ids_negatives).long()
     if inputs.guide is None:
         return ids, extra_ids, []
-    guides = (inputs.guide,) * len(inputs.all_views) if isinstance(inputs.guide, Tensor) else inputs.guide
+    guides = (inputs.guide,) if isinstance(inputs.guide, Tensor) else inputs.guide
     extra = guides[0][:0] if inputs.guide_negatives is None else inputs.guide_negatives
-    unit_rows = [normalize(each, "guide")[0] for each in (*guides, extra)]
+    *unit_rows, extra = (normalize(each, "guide")[0] for each in (*guides, extra))
+    unit_rows = [*(unit_rows if len(unit_rows) > 1 else unit_rows * len(inputs.all_views)), extra]
     wide = torch.float64 if torch.float64 in [each.dtype for each in unit_rows] else torch.float32
     return ids, extra_ids, [each.to(wide) for each in unit_rows]
 

@@ -54,5 +54,8 @@ class Inputs:
     @property
     def given(self) -> list[str]:
         """The names of the optional arguments that are there."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)[2:-1]}
-        return [name for name, value in values.items() if value is not None and value != ()]
+        values = ((name, getattr(self, name)) for name in OPTIONAL)
+        return [name for name, value in values if value is not None and value != ()]
+
+
+OPTIONAL = tuple(each.name for each in fields(Inputs)[2:-1])  # the arguments that a call may leave out

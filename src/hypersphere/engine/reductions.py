@@ -119,10 +119,10 @@ def softmax_weighted_sum(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -
 def _exponentials(x: Tensor, mask: Tensor, scale: Tensor | float) -> tuple[Tensor, Tensor, Tensor]:
     """exp(scale · x - highest), 0 where the mask does not hold, the sum of each row, and ``highest``: (), or (B,).
 
-    On a CPU, the largest exponent of the first row is tried as ``highest`` of all rows. Each row's own is computed only
-    if that one is too far from the sum of some row.
+    On a CPU, in a large matrix, the largest exponent of the first row is tried as ``highest`` of all rows. Each row's
+    own is computed only if that one is too far from the sum of some row.
     """
-    if x.is_cpu and x.numel():
+    if x.is_cpu and x.numel() > CACHED_ELEMENTS:
         factor = scale.item() if isinstance(scale, Tensor) else scale
         least, most = (factor * float(end) for end in torch.aminmax(x[0]))
         if abs(most - least) < MODERATE:

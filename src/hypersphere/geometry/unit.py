@@ -47,6 +47,8 @@ def normalize(z: Tensor, name: str = "z") -> tuple[Tensor, Tensor]:
 def widened(z: Tensor) -> Tensor:
     """Rows in float32 or better. A row of float16 without one normal number (all below 6.1e-5) counts as zero: few bits
     of its direction are left, and its gradient, which grows as the inverse of its length, is beyond float16."""
+    if z.dtype in (torch.float32, torch.float64):
+        return z
     wide = z.to(torch.promote_types(z.dtype, torch.float32))
     if z.dtype != torch.float16 or not z.numel():
         return wide
