@@ -25,6 +25,24 @@ Entries = tuple[Tensor, Tensor] | Tensor
 
 
 @dataclass(frozen=True)
+class OwnNegatives:
+    """Extra negatives that belong to one anchor each, of the n anchors of this process."""
+
+    rows: Tensor  # (n, M, D) unit rows
+    ids: Tensor | None  # (n, M)
+
+    @property
+    def number(self) -> int:
+        return self.rows.shape[1]
+
+    def mask(self, ids: Tensor | None, block: slice) -> Tensor:
+        """True where they are negatives of a block of anchors: those whose id is not the anchor's (B,)."""
+        if self.ids is None or ids is None:
+            return torch.ones(self.rows[block].shape[:2], dtype=torch.bool, device=self.rows.device)
+        return (self.ids[block] != ids.unsqueeze(1)) | (self.ids[block] == -1)
+
+
+@dataclass(frozen=True)
 class Batch:
     """The views (N, D) and the extra negatives (M, D), normalised, of all processes together."""
 
@@ -36,6 +54,8 @@ class Batch:
     guide: Guide | None
     shard: Shard  # of the instances
     extra: Shard  # of the negatives
+    own: OwnNegatives | None  # those of each anchor of this process
+    in_batch: bool  # the other instances are negatives too
     requests: list[list[int]]  # by rank: the numbers each process sent along when the batch was assembled
 
     @property
@@ -49,6 +69,11 @@ class Batch:
     @property
     def num_extra(self) -> int:
         return len(self.rows[-1])
+
+    @property
+    def has_extra(self) -> bool:
+        """Whether there are negatives beside the batch's own instances."""
+        return self.num_extra > 0 or (self.own is not None and self.own.number > 0)
 
     @property
     def judge(self) -> Guide | None:
@@ -66,15 +91,20 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
     requests: a few numbers that every process sends to every other.
     """
     check_inputs(inputs)
-    given = [*inputs.all_views, *([] if inputs.negatives is None else [inputs.negatives])]
+    negatives = inputs.negatives
+    given = [*inputs.all_views, *([] if negatives is None else [negatives.flatten(0, -2)])]
     names = [*(f"z{number}" for number in range(1, len(inputs.all_views) + 1)), "negatives"]
     if torch.float64 in [z.dtype for z in given]:
         given = [widened(z).double() for z in given]
     pairs = [_unit_rows(objective, z, name) for z, name in zip(given, names, strict=False)]
-    if inputs.negatives is None:
+    inverses = [inverse for _, inverse in pairs]
+    own = None
+    if negatives is not None and negatives.ndim == 3:
+        of_own, _ = pairs.pop()
+        own = OwnNegatives(of_own.view(*negatives.shape[:2], of_own.shape[1]), inputs.ids_negatives)
+    if len(pairs) == len(inputs.all_views):
         none = pairs[0][0].new_empty(0, pairs[0][0].shape[1])
         pairs.append((none, none[:, :1]))
-    inverses = [inverse for _, inverse in pairs]
     rows, labels = [rows for rows, _ in pairs], None if inputs.labels is None else inputs.labels.long()
     scores = (
         None
@@ -85,7 +115,9 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
     if world_size(objective.gather) == 1:
         shard, extra, everyone = Shard((len(rows[0]),), 0), Shard((len(rows[-1]),), 0), [requests or []]
     else:
-        shard, extra, everyone = agree_on_shapes(rows, labels, ids, guide, scores, requests or [])
+        shard, extra, everyone = agree_on_shapes(
+            rows, labels, ids, guide, scores, 0 if own is None else own.number, inputs.in_batch, requests or []
+        )
         rows = [gather_rows(each.detach(), shard) for each in rows[:-1]] + [gather_rows(rows[-1].detach(), extra)]
         labels, ids, scores = (None if each is None else gather_rows(each, shard) for each in (labels, ids, scores))
         extra_ids = None if extra_ids is None else gather_rows(extra_ids, extra)
@@ -100,6 +132,8 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
         guide=Guide(tuple(guide), inputs.rule) if guide else None,
         shard=shard,
         extra=extra,
+        own=own,
+        in_batch=inputs.in_batch,
         requests=everyone,
     )
     return batch, inverses
@@ -116,11 +150,12 @@ def _unit_rows(objective: RowContract, z: Tensor, name: str) -> tuple[Tensor, Te
 @torch.no_grad()
 def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list[Tensor]]:
     """This process's ids of instances and of extra negatives, and the guide's unit rows of each view and of them."""
-    num_extra = 0 if inputs.negatives is None else len(inputs.negatives)
+    num_extra = 0 if inputs.negatives is None or inputs.negatives.ndim == 3 else len(inputs.negatives)
     ids = extra_ids = None
     if inputs.ids is not None:
         ids, unknown = inputs.ids.long(), inputs.ids.new_full((num_extra,), -1)
-        extra_ids = (unknown if inputs.ids_negatives is None else inputs.ids_negatives).long()
+        given = inputs.ids_negatives
+        extra_ids = (unknown if given is None or given.ndim == 2 else given).long()
     if inputs.guide is None:
         return ids, extra_ids, []
     guides = (inputs.guide,) if isinstance(inputs.guide, Tensor) else inputs.guide
@@ -136,7 +171,20 @@ def directions(objective: PairContract, batch: Batch) -> list[Direction]:
     views = range(batch.num_views) if objective.anchors == "both" else (0,)
     with_extra = tuple(read for read in objective.reads if read not in objective.without_extra)
     met = [anchor == 0 or objective.extra_negatives == "both" for anchor in views]
+    if not batch.in_batch:
+        _check_others(batch, met)
     return [Direction(batch, anchor, with_extra if meets else ()) for anchor, meets in zip(views, met, strict=True)]
+
+
+def _check_others(batch: Batch, met: list[bool]) -> None:
+    """Raises if anchors have no negatives because the batch has none for them."""
+    if not batch.has_extra:
+        raise ValueError("in_batch=False needs negatives: without them no anchor has any")
+    if not all(met):
+        raise ValueError(
+            "in_batch=False leaves the rows of the second view without negatives, since the extra ones are those of "
+            "the first; set extra_negatives='both'"
+        )
 
 
 @dataclass(frozen=True)
@@ -192,6 +240,8 @@ class Direction:
             "other": (y, (y,)),
             "both": (x, (*self.others, x)),
         }
+        if not self.batch.in_batch:
+            parts = {read: (row, ()) for read, (row, _) in parts.items()}
         extra = (self.batch.num_views,)
         return {
             read: (row, columns + extra if self.num_extra(read) else columns) for read, (row, columns) in parts.items()
@@ -215,8 +265,10 @@ class Direction:
     def own(self, indices: Tensor, read: Read) -> tuple[Tensor, Tensor]:
         """The entries of the anchors' own instances in a block of these anchors (B,): (B, 1) and (B, views read)."""
         line, own = torch.arange(len(indices), device=indices.device).unsqueeze(1), indices.unsqueeze(1)
-        views = range(1, self.num_own(read))
-        return line, torch.cat([own, *(own + view * self.batch.size for view in views)], dim=1) if views else own
+        views = self.num_own(read)
+        if views < 2:
+            return line, own[:, :views]
+        return line, torch.cat([own + view * self.batch.size for view in range(views)], dim=1)
 
     def excluded(self, read: Read, indices: Tensor) -> Entries:
         """The entries of a block that are no negatives of their anchors: those of the own instance, of equal ids, and
@@ -303,6 +355,8 @@ class Direction:
         labels = self.batch.labels
         assert labels is not None
         keys, views = labels.keys[indices], range(self.num_own(read))
+        if not views:
+            return torch.zeros(len(indices), self.num_columns(read), dtype=torch.bool, device=indices.device)
         if 8 * int(labels.sizes(keys).sum()) > len(indices) * self.batch.size:  # too many to be listed
             same = torch.cat([labels.equal(keys)] * len(views), dim=1)
             same = pad(same, (0, self.num_extra(read)), value=False)
@@ -323,9 +377,10 @@ class Direction:
         positive: Tensor,
         matrices: list[Tensor],
         context: object,
+        own: Tensor | None = None,
     ) -> Anchors:
-        """The anchors of a block of rows, which ``views`` holds in every view; no matrices and no masks where the
-        objective sees only a summary of them."""
+        """The anchors of a block of rows, which ``views`` holds in every view, and ``own`` (B, M, D) their own
+        negatives; no matrices and no masks where the objective sees only a summary of them."""
         x, y = views[self.anchor], views[self.other]
         indices = torch.arange(block.start, block.stop, device=x.device)
         reads = objective.reads if matrices else ()
@@ -334,7 +389,13 @@ class Direction:
         if objective.labelled and (self.batch.ids is not None or self.batch.judge is not None):
             masks = [mask | each for mask, each in zip(masks, same, strict=True)]  # positives are never dropped
         labels = self.batch.labels
-        if objective.rows is None and objective.metric(x) is None:
+        if own is not None:
+            matrices = [
+                self._with_own(objective, read, views, own, matrix)
+                for read, matrix in zip(reads, matrices, strict=True)
+            ]
+            masks, same = self._masks_with_own(reads, block, masks, same)
+        elif objective.rows is None and objective.metric(x) is None:
             with_vectors(positive, PairDistances(x.detach(), y.detach()))
             for read, matrix in zip(reads, matrices, strict=True):
                 with_vectors(matrix, self.distances(read, block, indices))
@@ -352,6 +413,25 @@ class Direction:
             guide=tuple(self._guide(read, block).to(x) for read in reads) if objective.reads_guide else None,
             context=context,
         )
+
+    def _with_own(
+        self, objective: PairContract, read: Read, views: Sequence[Tensor], own: Tensor, matrix: Tensor
+    ) -> Tensor:
+        """A matrix with the similarities of the anchors' own negatives as its last columns."""
+        if read not in self.with_extra:
+            return matrix
+        rows = apply_metric(objective, views[self.sources(read)[0]])
+        return torch.cat([matrix, (own @ rows.unsqueeze(2)).squeeze(2)], dim=1)
+
+    def _masks_with_own(
+        self, reads: Sequence[Read], block: slice, masks: list[Tensor], same: list[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        assert self.batch.own is not None
+        ids, here = self.batch.ids, self.local(block)
+        mask = self.batch.own.mask(None if ids is None else ids.keys[block], here)
+        has = [read in self.with_extra for read in reads]
+        wider = [torch.cat([each, mask], dim=1) if own else each for each, own in zip(masks, has, strict=True)]
+        return wider, [pad(each, (0, mask.shape[1] * own), value=False) for each, own in zip(same, has, strict=False)]
 
     def _guide(self, read: Read, block: slice) -> Tensor:
         """The guide's cosines of a block of a matrix's rows with its columns."""

@@ -1,7 +1,8 @@
 """Every collective of the engine. The rows of all processes form one batch, and backward runs no collective.
 
-Each process holds a shard of the batch, of any size including 0. The engine uses the default group of
-torch.distributed. Without one, or with ``gather=False``, the batch is the caller's own and nothing here communicates.
+Each process holds a shard of the batch, of any size including 0. With ``gather=True`` the engine uses the default
+group of torch.distributed, and another one if ``gather`` is that group. Without one, or with ``gather=False``, the
+batch is the caller's own and nothing here communicates.
 
 The protocol of one evaluation, the same on every rank:
 
@@ -34,6 +35,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -77,9 +79,18 @@ class Shard:
         return rows[self.start : self.stop]
 
 
-def world_size(gather: bool) -> int:
+Gather = Any  # True: the batch is that of the default group. A ProcessGroup: that of this group
+
+
+def is_group(gather: object) -> bool:
+    return dist.is_available() and isinstance(gather, dist.ProcessGroup)
+
+
+def world_size(gather: Gather) -> int:
     """How many processes share the batch."""
-    return dist.get_world_size() if gather and dist.is_available() and dist.is_initialized() else 1
+    if gather is False or not dist.is_available() or not dist.is_initialized():
+        return 1
+    return dist.get_world_size(None if gather is True else gather)
 
 
 @dataclass
@@ -87,6 +98,7 @@ class _Joint:
     """An evaluation in which all processes take part."""
 
     settings: list[str]  # of the objective, which must be the same everywhere
+    group: dist.ProcessGroup | None = None  # None: the default one
     over: bool = False  # all have been told of an error, or the group is broken: there is nothing left to exchange
 
     @cached_property
@@ -98,8 +110,14 @@ class _Joint:
 _joint: ContextVar[_Joint | None] = ContextVar("joint", default=None)
 
 
+def _group() -> dist.ProcessGroup | None:
+    """The group of the evaluation that is under way."""
+    joint = _joint.get()
+    return None if joint is None else joint.group
+
+
 @contextmanager
-def raise_on_all_ranks(gather: bool, settings: Callable[[], list[str]] = list) -> Iterator[None]:
+def raise_on_all_ranks(gather: Gather, settings: Callable[[], list[str]] = list) -> Iterator[None]:
     """Wraps an evaluation that all processes share: an error on one of them is raised on all, and so is a difference
     in the objective's ``settings``, so that none waits for ever.
 
@@ -109,7 +127,7 @@ def raise_on_all_ranks(gather: bool, settings: Callable[[], list[str]] = list) -
     if world_size(gather) == 1 or _joint.get() is not None:
         yield
         return
-    joint = _Joint(settings())
+    joint = _Joint(settings(), None if gather is True or gather is False else gather)
     token = _joint.set(joint)
     try:
         yield
@@ -167,11 +185,11 @@ def _beyond(settings: list[str], others: list[str]) -> str:
 def _gathered(message: Tensor) -> Tensor:
     """Every rank's message, of one shape, stacked by rank."""
     # Where the group takes messages: in a processor's memory if it can.
-    devices = [each.split(":")[0] for each in dist.get_backend_config().split(",")]
+    devices = [each.split(":")[0] for each in dist.get_backend_config(_group()).split(",")]
     message = message.to("cpu" if "cpu" in devices else devices[0])
-    everyone = [torch.empty_like(message) for _ in range(dist.get_world_size())]
+    everyone = [torch.empty_like(message) for _ in range(dist.get_world_size(_group()))]
     with _waiting():
-        dist.all_gather(everyone, message)
+        dist.all_gather(everyone, message, group=_group())
     return torch.stack(everyone).cpu()
 
 
@@ -222,6 +240,8 @@ def agree_on_shapes(
     ids: Tensor | None,
     guide: list[Tensor],
     scores: Tensor | None,
+    num_own: int,
+    in_batch: bool,
     requests: list[int],
 ) -> tuple[Shard, Shard, list[list[int]]]:
     """The shards of instances and of extra negatives, and every rank's requests; raises on all ranks if views do not
@@ -236,6 +256,8 @@ def agree_on_shapes(
         "presence of ids": int(ids is not None),
         "dimension of the guide": guide[0].shape[1] * guide[0].dtype.itemsize if guide else 0,
         "bytes of a score": 0 if scores is None else scores.dtype.itemsize,
+        "number of negatives of each anchor": num_own,
+        "use of the batch's own instances as negatives": int(in_batch),
     }
     own = list(shapes.values())
     everyone = exchange([*own, *requests])
@@ -243,7 +265,7 @@ def agree_on_shapes(
         given = [each[place] for each in everyone]
         if len(set(given)) > 1:
             raise ValueError(f"processes differ in the {what}: {given}")
-    rank = dist.get_rank()
+    rank = dist.get_rank(_group())
     shard, extras = (Shard(tuple(each[place] for each in everyone), rank) for place in (0, 1))
     return shard, extras, [each[len(own) :] for each in everyone]
 
@@ -262,7 +284,7 @@ def gather_rows(rows: Tensor, shard: Shard) -> Tensor:
     padded[: len(rows)] = rows
     everyone = [torch.empty_like(padded) for _ in shard.sizes]
     with _waiting():
-        dist.all_gather(everyone, padded)
+        dist.all_gather(everyone, padded, group=_group())
     return torch.cat([part[:size] for part, size in zip(everyone, shard.sizes, strict=True)])
 
 
@@ -276,4 +298,4 @@ def sum_over_ranks(tensors: list[Tensor], shard: Shard) -> None:
     if shard.world_size > 1:
         for tensor in tensors:
             with _waiting():
-                dist.all_reduce(tensor)
+                dist.all_reduce(tensor, group=_group())

@@ -74,7 +74,8 @@ def _is_small(objective: PairContract, inputs: Inputs) -> bool:
     read = max(
         (views if read == "both" else views - 1 if read == "cross" else 1) for read in objective.reads or ("same",)
     )
-    return size * (size * read + (0 if inputs.negatives is None else len(inputs.negatives))) <= DENSE_ELEMENTS
+    num_extra = 0 if inputs.negatives is None else inputs.negatives.shape[-2]
+    return size * (size * read + num_extra) <= DENSE_ELEMENTS
 
 
 def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> Statistics:
@@ -84,12 +85,12 @@ def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> S
     if not terms and not objective.coupled:
         statistics = [{"loss": each["loss"]} for each in statistics]
     values = reduce_anchors(objective, statistics)
-    check_one_row(objective, batch.size, batch.num_extra, values["loss"])
+    check_one_row(objective, batch.size, batch.has_extra, values["loss"])
     return values if terms else {"loss": values["loss"]}
 
 
 def _dense_block(objective: PairContract, direction: Direction) -> Statistics:
-    rows = direction.batch.rows
+    rows, own = direction.batch.rows, direction.batch.own
     x, y = rows[direction.anchor], rows[direction.other]
     with torch.no_grad():
         context = objective.prepare(x.detach(), y.detach())
@@ -98,16 +99,19 @@ def _dense_block(objective: PairContract, direction: Direction) -> Statistics:
         row, parts = direction.sources(read)
         keys = [rows[part].detach() if objective.one_sided else rows[part] for part in parts]
         of_rows = rows[row].detach() if objective.one_sided and row != direction.anchor else rows[row]
+        if not keys:
+            return of_rows.new_empty(len(of_rows), 0)
         return apply_metric(objective, of_rows) @ (keys[0] if len(keys) == 1 else torch.cat(keys)).T
 
     matrices = [similarities(read) for read in objective.reads]
     views = [z.detach() if objective.one_sided and z is not x else z for z in rows[:-1]]
-    on_diagonal = objective.reads[:1] in (("cross",), ("both",)) and not objective.one_sided and objective.rows is None
+    unit_pairs = direction.batch.in_batch and not objective.one_sided and objective.rows is None
+    on_diagonal = unit_pairs and objective.reads[:1] in (("cross",), ("both",))
     # A copy, because an objective may write to its matrices.
     positive = matrices[0].diagonal().clone() if on_diagonal else positives(objective, x, views[direction.other])
-    return objective.block(
-        direction.anchors(objective, slice(0, direction.batch.size), views, positive, matrices, context)
-    )
+    everyone = slice(0, direction.batch.size)
+    of_own = None if own is None else own.rows.detach() if objective.one_sided else own.rows
+    return objective.block(direction.anchors(objective, everyone, views, positive, matrices, context, of_own))
 
 
 @uncompiled

@@ -27,13 +27,14 @@ class Inputs:
     z1: Tensor  # (N, D) raw rows of the first view, with gradient
     z2: Tensor  # (N, D) of the second view, with gradient
     labels: Tensor | None = None  # (N,) -1: unlabelled
-    negatives: Tensor | None = None  # (M, D) further columns, with gradient
+    negatives: Tensor | None = None  # (M, D) further columns, or (N, M, D) each anchor's own, with gradient
     views: tuple[Tensor, ...] = ()  # (N, D) each: the third view and those after it, with gradient
     ids: Tensor | None = None  # (N,) rows of equal ids are no negatives of each other; -1: equal to nothing
-    ids_negatives: Tensor | None = None  # (M,)
+    ids_negatives: Tensor | None = None  # (M,) or (N, M)
     guide: Tensor | tuple[Tensor, ...] | None = None  # (N, G) of all views, or one for each
     guide_negatives: Tensor | None = None  # (M, G)
     scores: Tensor | None = None  # (N,) how similar the two rows of an instance are
+    in_batch: bool = True  # the other instances of the batch are negatives too
     rule: GuideRule = GuideRule()
 
     @property
@@ -58,4 +59,4 @@ class Inputs:
         return [name for name, value in values if value is not None and value != ()]
 
 
-OPTIONAL = tuple(each.name for each in fields(Inputs)[2:-1])  # the arguments that a call may leave out
+OPTIONAL = tuple(each.name for each in fields(Inputs)[2:-2])  # the arguments that a call may leave out

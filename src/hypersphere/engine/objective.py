@@ -49,11 +49,11 @@ class RowContract(Protocol):
     """The part of the contract that concerns the rows of a batch alone.
 
     fewest: the smallest number of instances in a batch, over all processes.
-    gather: the batch is that of all processes together.
+    gather: the batch is that of all processes together: True, or their group.
     rows: maps raw rows to the vectors whose inner products are read; None: scales them to unit length.
     """
 
-    gather: bool
+    gather: Any
 
     @property
     def fewest(self) -> int: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -18,7 +19,7 @@ def check_inputs(inputs: Inputs) -> None:
     z1, negatives = inputs.z1, inputs.negatives
     named = {f"z{number}": z for number, z in enumerate(inputs.all_views, start=1)}
     for name, z in {**named, **({} if negatives is None else {"negatives": negatives})}.items():
-        _check_matrix(name, z)
+        _check_matrix(name, z, or_each=name == "negatives")
         if z.is_meta:
             raise ValueError(f"{name} is on the meta device, where tensors hold no numbers")
         _check_device(name, z, z1)
@@ -26,22 +27,26 @@ def check_inputs(inputs: Inputs) -> None:
         if z.shape != z1.shape:
             which = "the two views" if not inputs.views else "the views"
             raise ValueError(f"{which} differ in shape: z1 {tuple(z1.shape)}, {name} {tuple(z.shape)}")
-    if negatives is not None and negatives.shape[1] != z1.shape[1]:
-        raise ValueError(f"negatives have {negatives.shape[1]} dimensions but the views have {z1.shape[1]}")
+    if negatives is not None and negatives.shape[-1] != z1.shape[1]:
+        raise ValueError(f"negatives have {negatives.shape[-1]} dimensions but the views have {z1.shape[1]}")
+    if negatives is not None and negatives.ndim == 3 and len(negatives) != len(z1):
+        raise ValueError(f"negatives of shape {tuple(negatives.shape)} are each anchor's own, for {len(z1)} anchors")
+    if not inputs.in_batch and negatives is None:
+        raise ValueError("in_batch=False needs negatives: without them no anchor has any")
     if inputs.labels is not None:
-        _check_numbers("labels", inputs.labels, z1, len(z1), "(-1: unlabelled)")
+        _check_numbers("labels", inputs.labels, z1, z1.shape[:1], "(-1: unlabelled)")
     _check_ids(inputs)
     _check_guide(inputs)
     if inputs.scores is not None:
         _check_scores(inputs.scores, z1)
 
 
-def _check_matrix(name: str, z: object) -> None:
+def _check_matrix(name: str, z: object, or_each: bool = False) -> None:
     if not isinstance(z, Tensor):
         raise ValueError(f"{name} must be a tensor, not {type(z).__name__}")
     if z.layout != torch.strided or z.is_nested:
         raise ValueError(f"{name} must be a dense tensor, not {'nested' if z.is_nested else z.layout}")
-    if z.ndim != 2 or z.shape[1] == 0:
+    if not (z.ndim == 2 or (z.ndim == 3 and or_each)) or z.shape[-1] == 0:
         raise ValueError(f"{name} must be a matrix, one embedding per row, not of shape {tuple(z.shape)}")
     if not z.is_floating_point():
         raise ValueError(f"{name} must hold floating point numbers, not {z.dtype}")
@@ -55,10 +60,11 @@ def _check_device(name: str, given: Tensor, z1: Tensor) -> None:
         raise ValueError(f"{name} {verb if name != 'negatives' else 'is'} on {given.device} but z1 is on {z1.device}")
 
 
-def _check_numbers(name: str, given: object, z1: Tensor, size: int, unknown: str) -> None:
-    if not isinstance(given, Tensor) or given.shape != (size,):
+def _check_numbers(name: str, given: object, z1: Tensor, size: Sequence[int], unknown: str) -> None:
+    if not isinstance(given, Tensor) or given.shape != tuple(size):
         shape = tuple(given.shape) if isinstance(given, Tensor) else type(given).__name__
-        raise ValueError(f"{name} must be a tensor of {size} whole numbers, one per row, not {shape}")
+        number = " × ".join(map(str, size))
+        raise ValueError(f"{name} must be a tensor of {number} whole numbers, one per row, not {shape}")
     if given.is_floating_point() or given.is_complex():
         raise ValueError(f"{name} must be whole numbers {unknown}, not {given.dtype}")
     if given.layout != torch.strided:
@@ -81,15 +87,16 @@ def _check_scores(scores: object, z1: Tensor) -> None:
 
 
 def _check_ids(inputs: Inputs) -> None:
-    num_extra = 0 if inputs.negatives is None else len(inputs.negatives)
     if inputs.ids is not None:
-        _check_numbers("ids", inputs.ids, inputs.z1, len(inputs.z1), "(-1: equal to nothing)")
+        _check_numbers("ids", inputs.ids, inputs.z1, inputs.z1.shape[:1], "(-1: equal to nothing)")
     if inputs.ids_negatives is not None:
         if inputs.ids is None:
             raise ValueError("ids_negatives need ids, which they are compared with")
         if inputs.negatives is None:
             raise ValueError("ids_negatives need negatives, which they belong to")
-        _check_numbers("ids_negatives", inputs.ids_negatives, inputs.z1, num_extra, "(-1: equal to nothing)")
+        _check_numbers(
+            "ids_negatives", inputs.ids_negatives, inputs.z1, inputs.negatives.shape[:-1], "(-1: equal to nothing)"
+        )
 
 
 def _check_guide(inputs: Inputs) -> None:
@@ -99,6 +106,8 @@ def _check_guide(inputs: Inputs) -> None:
         if negatives is not None:
             raise ValueError("guide_negatives need a guide, which they are compared with")
         return
+    if inputs.negatives is not None and inputs.negatives.ndim == 3:
+        raise ValueError("a guide judges the negatives that all anchors share; give it none of each anchor's own")
     guides = [guide] if isinstance(guide, Tensor) else list(guide) if isinstance(guide, (tuple, list)) else [guide]
     if not isinstance(guide, Tensor) and len(guides) != len(inputs.all_views):
         raise ValueError(f"guide must be one tensor, or one for each of the {len(inputs.all_views)} views")
@@ -122,9 +131,9 @@ def check_size(objective: RowContract, size: int) -> None:
         raise ValueError(f"{_name(objective)} needs a batch of at least {fewest}; this one has {size}")
 
 
-def check_one_row(objective: PairContract, size: int, num_extra: int, losses: Tensor) -> None:
+def check_one_row(objective: PairContract, size: int, has_extra: bool, losses: Tensor) -> None:
     """For a batch of one row without negatives: warns, or raises if the formula has no finite value there."""
-    if size > 1 or num_extra or not objective.reads or plain_operations():
+    if size > 1 or has_extra or not objective.reads or plain_operations():
         return
     if not bool(losses.isfinite().all()):
         raise ValueError(

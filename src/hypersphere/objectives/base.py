@@ -25,6 +25,7 @@ from hypersphere.objectives.settings import (
     as_setting,
     choice,
     flag,
+    gathering,
     is_sharded,
     number,
 )
@@ -42,13 +43,14 @@ def _declare(cls: type) -> None:
             setattr(cls, name, setting)
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(number, choice, flag, anything))
+@dataclass_transform(kw_only_default=True, field_specifiers=(number, choice, flag, gathering, anything))
 class Objective(nn.Module):
     """A loss on two views of a batch.
 
     reduction: "mean" over anchors, "sum", or "none" (one number per anchor, where anchors are not coupled).
-    gather: contrast with the rows of all processes; after DDP's averaging the gradient is exactly that of one
-        process holding the whole batch, and the value is the same on every process.
+    gather: contrast with the rows of all processes, or with those of a group of torch.distributed if it is one; after
+        DDP's averaging the gradient is exactly that of one process holding the whole batch, and the value is the same
+        on every process.
     learnable: make the settings that may be learned (a temperature, a bias) parameters of the module, vectors of one
         number each.
     """
@@ -65,7 +67,7 @@ class Objective(nn.Module):
     nature: ClassVar[str] = ""  # why it takes no more, as in "compares features, not pairs"
 
     reduction: str = choice("mean", "sum", "none", default="mean")
-    gather: bool = flag(default=False)
+    gather: Any = gathering()
     learnable: bool = flag(default=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -184,18 +186,21 @@ class Objective(nn.Module):
         guide: Tensor | tuple[Tensor, ...] | None = None,
         guide_negatives: Tensor | None = None,
         scores: Tensor | None = None,
+        in_batch: bool = True,
     ) -> Tensor:
         """The loss of two views (N, D) of N instances, raw rows.
 
         labels: (N,) the classes of the instances, -1 if unknown.
-        negatives: (M, D) further columns.
+        negatives: (M, D) further columns, such as a queue; or (N, M, D), each anchor's own.
         views: (N, D) each, further views of the same instances.
-        ids, ids_negatives: (N,), (M,) rows of equal ids are no negatives of each other; -1 equals nothing.
+        ids, ids_negatives: (N,), (M,) or (N, M), rows of equal ids are no negatives of each other; -1 equals nothing.
         guide, guide_negatives: (N, G) or one for each view, (M, G): what another model makes of the same rows. A column
             that it finds more similar to an anchor than the anchor's positive is no negative; see ``guided``.
         scores: (N,) how similar the two rows of each instance are; for ``cosent``.
+        in_batch: whether the other instances are negatives. False: ``negatives`` alone are, as in MoCo.
         """
-        inputs = Inputs(z1, z2, labels, negatives, tuple(views), ids, ids_negatives, guide, guide_negatives, scores)
+        masks = ids, ids_negatives, guide, guide_negatives
+        inputs = Inputs(z1, z2, labels, negatives, tuple(views), *masks, scores, in_batch)
         return self._evaluated(inputs, terms=False)["loss"]
 
     @uncompiled
@@ -212,9 +217,11 @@ class Objective(nn.Module):
         guide: Tensor | tuple[Tensor, ...] | None = None,
         guide_negatives: Tensor | None = None,
         scores: Tensor | None = None,
+        in_batch: bool = True,
     ) -> Statistics:
         """The loss and its named parts (alignment, energy, …), each differentiable; arguments as in a call."""
-        inputs = Inputs(z1, z2, labels, negatives, tuple(views), ids, ids_negatives, guide, guide_negatives, scores)
+        masks = ids, ids_negatives, guide, guide_negatives
+        inputs = Inputs(z1, z2, labels, negatives, tuple(views), *masks, scores, in_batch)
         return self._evaluated(inputs, terms=True)
 
     def _evaluated(self, inputs: Inputs, terms: bool) -> Statistics:

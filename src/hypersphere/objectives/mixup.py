@@ -130,5 +130,7 @@ class Mixup(Wrapper):
         return MixedNegatives(part, self.mix, self.kind, self.normalize)
 
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        if not inputs.in_batch:
+            raise ValueError("mixup mixes negatives of the batch: it takes no in_batch=False")
         values: Statistics = self.base.map_pairwise(self.mixed).evaluate(inputs, terms)
         return values

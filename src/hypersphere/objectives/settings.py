@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from hypersphere.engine.distributed import is_group
+
 REQUIRED: Any = object()
 TEMPERATURES = (0.02, 1.0)  # where a temperature is worth looking for
 LOG_SCALE = 10.0  # a range whose ends differ by at least this factor is searched on a logarithmic scale
@@ -197,11 +199,21 @@ class Flag(Setting):
 
     def clean(self, value: Any, what: str) -> bool:
         if not isinstance(value, bool):
-            raise ValueError(f"{what} must be True or False, not {value!r}")
+            raise ValueError(f"{what} must be {self.allowed()}, not {value!r}")
         return value
 
     def allowed(self) -> str:
         return "True or False"
+
+
+class Gathering(Flag):
+    """Yes or no, or the group of processes whose rows are gathered."""
+
+    def clean(self, value: Any, what: str) -> Any:
+        return value if is_group(value) else super().clean(value, what)
+
+    def allowed(self) -> str:
+        return "True, False or a group of torch.distributed that this process belongs to"
 
 
 def number(
@@ -227,6 +239,11 @@ def choice(*words: str, default: str) -> Any:
 def flag(*, default: bool) -> Any:
     """True or False."""
     return Flag(default)
+
+
+def gathering(*, default: bool = False) -> Any:
+    """True, False, or a group of processes."""
+    return Gathering(default)
 
 
 def anything(*, default: Any = REQUIRED) -> Any:

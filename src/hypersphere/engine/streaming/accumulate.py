@@ -85,12 +85,14 @@ class GradAccumulator:
     like: the unit rows of the views and the negatives; None where no gradient is needed.
     positives: by direction, the gradients of the positive similarities of this process's anchors.
     parameters: the gradients of the objective's parameters.
+    own: those of the anchors' own negatives (n, M, D); None if there are none, or none is needed.
     """
 
     weights: list[Weights]
     like: list[Tensor | None]
     positives: list[Tensor]
     parameters: list[Tensor]
+    own: Tensor | None = None
     _rows: list[Tensor | None] = field(init=False)
     _written: list[int] = field(init=False)  # the first rows that hold a gradient; the rest is uninitialised
 
@@ -140,6 +142,12 @@ class GradAccumulator:
                 self.add(view, block, grad)
         if of_positive is not None:
             self.positives[direction.anchor][direction.local(block)] += of_positive
+
+    def add_of_own(self, here: slice, grads: Sequence[Tensor | None]) -> None:
+        """Adds the gradient of the own negatives of some anchors of this process, if there is one."""
+        for grad in grads:
+            if grad is not None and self.own is not None:
+                self.own[here] += grad
 
     def weighted(self, statistics: Statistics, direction: Direction, block: slice) -> list[tuple[Tensor, Tensor]]:
         """The statistics of a block that can be differentiated, each with the weights of its anchors."""

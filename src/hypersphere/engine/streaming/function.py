@@ -80,9 +80,9 @@ class Plan:
     def sweep(self, batch: Batch, accumulators: list[GradAccumulator]) -> list[Statistics]:
         """Visits all of this process's anchors once, in the loop that fits; returns their statistics by direction."""
         loop: Loop = general.sweep
-        if self.scale is not None:
+        if batch.own is None and self.scale is not None:
             loop = partial(logsumexp.sweep, scale=self.scale)
-        elif self.objective.sees == "hardest":
+        elif batch.own is None and self.objective.sees == "hardest":
             loop = hardest.sweep
         everything = directions(self.objective, batch)
         statistics = [loop(self.objective, each, accumulators, self.block_rows) for each in everything]
@@ -98,7 +98,8 @@ class Plan:
         like = [rows if need else None for rows, need in zip_longest(batch.rows, needs)]
         positives = [batch.rows[0].new_zeros(batch.shard.size) for _ in directions(self.objective, batch)]
         parameters = [torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32)) for p in self.parameters]
-        return GradAccumulator(weights, like, positives, parameters)
+        own = None if batch.own is None or not needs[-1] else torch.zeros_like(batch.own.rows)
+        return GradAccumulator(weights, like, positives, parameters, own)
 
     def reduce(self, batch: Batch, statistics: list[Statistics]) -> Statistics:
         """The values that follow from the statistics of this process's anchors and those of all others."""
@@ -122,7 +123,7 @@ def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[St
         return values, [accumulator]
     if not objective.coupled and not plan.terms:
         return _uncoupled(plan, batch, needs)
-    if objective.one_sided and objective.sees == "all" and not plan.parameters:
+    if objective.one_sided and (objective.sees == "all" or batch.own is not None) and not plan.parameters:
         return _coupled_one_sided(plan, batch, needs)
     return _coupled(plan, batch, needs)
 
@@ -208,6 +209,9 @@ def _raw_grads(
     """Gradients of this process's raw rows, times the number of processes, since DDP averages over them afterwards."""
     grads: list[Tensor | None] = []
     for index, z in enumerate(tensors):
+        if z is not None and index == batch.num_views and batch.own is not None:
+            grads.append(_raw_grad_of_own(plan, batch, accumulator, inverse[index], z))
+            continue
         rows = None if z is None else accumulator.get(index)
         if rows is None or z is None:
             grads.append(None)
@@ -216,12 +220,33 @@ def _raw_grads(
         grad = shard.own(rows)
         _finish_rows(plan, batch, accumulator, index, grad, inverse[index])
         if plan.objective.rows is not None:
-            with torch.enable_grad():
-                leaf = z.detach().to(grad.dtype).requires_grad_()
-                (grad,) = torch.autograd.grad(plan.objective.rows(leaf), leaf, grad)
+            grad = _through_rows(plan, z, grad)
         # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
         grads.append(grad * shard.world_size if shard.world_size > 1 else grad)
     return grads
+
+
+def _raw_grad_of_own(
+    plan: Plan, batch: Batch, accumulator: GradAccumulator, inverse: Tensor, z: Tensor
+) -> Tensor | None:
+    """The same for the anchors' own negatives (n, M, D), which no other process sees."""
+    if accumulator.own is None or batch.own is None:
+        return None
+    grad, h = accumulator.own.flatten(0, 1), batch.own.rows.flatten(0, 1)
+    if plan.objective.rows is None:
+        grad.addcmul_((grad * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse)
+    else:
+        grad = _through_rows(plan, z.flatten(0, 1), grad)
+    return (grad * batch.shard.world_size).view(z.shape)
+
+
+def _through_rows(plan: Plan, z: Tensor, grad: Tensor) -> Tensor:
+    """From the objective's own rows to raw ones."""
+    assert plan.objective.rows is not None
+    with torch.enable_grad():
+        leaf = z.detach().to(grad.dtype).requires_grad_()
+        (grad,) = torch.autograd.grad(plan.objective.rows(leaf), leaf, grad)
+    return grad
 
 
 def _finish_rows(
@@ -270,7 +295,7 @@ class _Reduced(torch.autograd.Function):
         for accumulator in accumulators:
             rows = [accumulator.get(index) for index in range(len(tensors))] if batch.shard.world_size > 1 else []
             sum_over_ranks([grad for grad in rows if grad is not None], batch.shard)
-        check_one_row(plan.objective, batch.size, batch.num_extra, values["loss"])
+        check_one_row(plan.objective, batch.size, batch.has_extra, values["loss"])
         plan.names = list(values)
         grads = [
             [*_raw_grads(plan, batch, accumulator, inverse, tensors), *accumulator.parameters]
@@ -326,7 +351,7 @@ class _PerAnchor(torch.autograd.Function):
     def forward(ctx: Any, plan: Plan, *given: Tensor | None) -> tuple[Tensor, ...]:
         batch, _ = plan.assemble(given[: len(plan.tensors)])
         values = plan.named(reduce_anchors(plan.objective, plan.sweep(batch, [])))
-        check_one_row(plan.objective, batch.size, batch.num_extra, values["loss"])
+        check_one_row(plan.objective, batch.size, batch.has_extra, values["loss"])
         plan.names = list(values)
         ctx.plan, ctx.settings = plan, _settings(plan.objective)
         # Refused if they were changed by then.

@@ -67,7 +67,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
     context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.other])
     parameters = list(objective.parameters())
     widths = [direction.num_columns(read) for read in objective.reads]
-    rows, strip_rows = block_sizes(widths, block_rows)
+    rows, strip_rows = block_sizes([*widths, 0 if batch.own is None else batch.own.number], block_rows)
     if not widths:  # an objective of the rows alone
         strip_rows = min(strip_rows, rows_in_cache(batch.rows[0]))
     memory = [batch.rows[0].new_empty(min(rows, shard.size), width) for width in widths]
@@ -91,8 +91,10 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
             for number, (accumulator, pairs) in enumerate(demanded):
                 last = number == len(demanded) - 1
                 grads = grads_of(pairs, [*leaves, *parameters], retain=not last)
-                of_anchors, of_matrices, of_parameters = cut(grads, batch.num_views + 1, len(matrices))
+                num_own = len(leaves) - batch.num_views - 1 - len(matrices)
+                of_anchors, of_matrices, of_own, of_parameters = cut(grads, batch.num_views + 1, len(matrices), num_own)
                 accumulator.add_of_anchors(direction, strip, of_anchors)
+                accumulator.add_of_own(direction.local(strip), of_own)
                 accumulator.add_to_parameters(of_parameters)
                 for index, grad in enumerate(of_matrices):
                     place = grads_in.setdefault((number, index), _BlockGrad(matrices[index], in_place=last))
@@ -129,15 +131,19 @@ def _similarities(objective: PairContract, direction: Direction, read: Read, blo
 def _graph(
     objective: PairContract, direction: Direction, strip: slice, strips: list[Tensor], context: Any, grad: bool
 ) -> tuple[Statistics, list[Tensor]]:
-    """The statistics of a strip of anchors, and the leaves of their graph: all views, positives, matrices."""
-    views = direction.views(strip)
+    """The statistics of a strip of anchors, and the leaves of their graph: all views, positives, matrices, and the
+    anchors' own negatives if there are any."""
+    views, batch = direction.views(strip), direction.batch
+    own = None if batch.own is None else batch.own.rows[direction.local(strip)].detach()
     positive = positives(objective, views[direction.anchor], views[direction.other])
     matrices = [matrix.detach() for matrix in strips]
     with torch.set_grad_enabled(grad):
         leaves = [*views, positive, *matrices]
         for leaf, moves in zip(leaves, direction.moving(objective), strict=True):
             leaf.requires_grad_(grad and moves)
-        return objective.block(direction.anchors(objective, strip, views, positive, matrices, context)), leaves
+        if own is not None:
+            leaves.append(own.requires_grad_(grad and not objective.one_sided))
+        return objective.block(direction.anchors(objective, strip, views, positive, matrices, context, own)), leaves
 
 
 def _accumulate(

@@ -94,7 +94,7 @@ def sweep(
         totals = [_sums(direction, read, block, m, scale) for read, m in zip(objective.reads, powers, strict=True)]
         sums, own, num_negatives = [total for total, _, _ in totals], totals[0][1], tuple(num for _, _, num in totals)
         # 2. The formula, as a small autograd graph. The own instance of "cross" and "both" is the positive.
-        of_cross = objective.reads[0] in ("cross", "both")
+        of_cross = batch.in_batch and objective.reads[0] in ("cross", "both")
         positive = own if of_cross else positives(objective, views[direction.anchor], views[direction.other])
         with torch.set_grad_enabled(bool(active)):
             logsumexp = tuple(total.log() for total in sums)
@@ -134,7 +134,7 @@ def _sums(
     for part, place in direction.columns(read):
         _scaled_similarities(direction.batch.rows[row][block], direction.batch.rows[part], scale, powers[:, place])
     indices = torch.arange(block.start, block.stop, device=powers.device)
-    of_own = powers.gather(1, indices.unsqueeze(1)).squeeze(1) / scale.value
+    of_own = powers.gather(1, indices.unsqueeze(1)[:, : direction.num_own(read)]).flatten() / scale.value
     excluded = direction.excluded(read, indices)
     fill_entries(powers, excluded, -inf)
     total = powers.new_empty(len(powers))
@@ -178,7 +178,7 @@ def is_symmetric(objective: PairContract, batch: Batch) -> bool:
     """Whether each pair of rows counts alike for both of them, and all rows are on this process."""
     within = all(read in ("same", "other") for read in objective.reads)
     between = objective.reads in (("cross",), ("both",)) and objective.anchors == "both"
-    alone = batch.shard.world_size == 1 and not batch.num_extra
+    alone = batch.shard.world_size == 1 and not batch.has_extra
     return alone and batch.guide is None and not objective.one_sided and (within or between)
 
 
