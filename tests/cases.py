@@ -42,7 +42,9 @@ SMOOTH: list[Case] = [
     ("geodesic", {}),
     ("supcon", {}),
     ("supcon", {"form": "in"}),
+    ("supcon", {"anchors": "first"}),
     ("infonce", {"pool": "all"}),
+    ("infonce", {"pool": "gte"}),
     ("mv_infonce", {}),
     ("mv_infonce", {"denominator": "other"}),
     ("mv_dhel", {"temperature": 0.3}),
@@ -106,6 +108,7 @@ DETACHED: list[Case] = [
     ("dclw", {}),
     ("dclw", {"negatives": "cross"}),
     ("paradigm", {}),
+    ("infonce", {"hardness": 4.0}),
     *MODIFIED,
 ]
 

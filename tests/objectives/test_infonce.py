@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -114,13 +115,13 @@ def test_debiased_rests_on_its_floor_where_the_correction_is_not_positive() -> N
         assert loss == pytest.approx(expected, rel=1e-9)
 
 
-def sentence_transformers_loss(embeddings: list[torch.Tensor]) -> torch.Tensor:
-    """MultipleNegativesRankingLoss in both directions, each with a softmax of its own: what it calls symmetric."""
+def sentence_transformers_loss(embeddings: list[torch.Tensor], **settings: Any) -> torch.Tensor:
+    """MultipleNegativesRankingLoss, by default in both directions, each with a softmax of its own."""
     pytest.importorskip("sentence_transformers")
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-    both = ("query_to_doc", "doc_to_query")
-    loss = MultipleNegativesRankingLoss(nn.Identity(), scale=20.0, directions=both, partition_mode="per_direction")
+    both = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
+    loss = MultipleNegativesRankingLoss(nn.Identity(), scale=20.0, **(settings or both))
     value: torch.Tensor = loss.compute_loss_from_embeddings(embeddings, torch.empty(0))
     return value
 
@@ -135,6 +136,49 @@ def test_hard_negatives_are_those_of_sentence_transformers(size: int) -> None:
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-9)
     for one, other in zip(torch.autograd.grad(ours, given), torch.autograd.grad(theirs, given), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
+
+
+EVERY_DIRECTION = ("query_to_doc", "query_to_query", "doc_to_query", "doc_to_doc")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({"pool": "gte"}, {"directions": EVERY_DIRECTION}),
+        ({"hardness": 9.0}, {"hardness_mode": "in_batch_negatives", "hardness_strength": 9.0}),
+    ],
+)
+def test_directions_and_hardness_of_sentence_transformers(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    given = [z.requires_grad_() for z in views(7, 5)]
+    peer = sentence_transformers_loss(given, **theirs)
+    for context in (hs.dense(), hs.streaming(3)):
+        with context:
+            loss = hs.create_objective("infonce", temperature=1 / 20, **ours)(*given)
+        assert loss.item() == pytest.approx(peer.item(), rel=1e-9)
+        grads = torch.autograd.grad(loss, given), torch.autograd.grad(peer, given, retain_graph=True)
+        for one, other in zip(*grads, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
+
+
+def test_hardness_needs_one_pool() -> None:
+    with pytest.raises(ValueError, match="infonce's hardness concerns the other view: its pool must be 'cross'"):
+        hs.create_objective("infonce", pool="gte", hardness=1.0)
+
+
+def test_a_scale_may_belong_to_the_model() -> None:
+    """open_clip's way: the loss is given the model's logit scale, which receives its gradient."""
+    z1, z2 = views(6, 4)
+    scale, peer = (torch.tensor(14.0, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    logits = peer * nn.functional.normalize(z1) @ nn.functional.normalize(z2).T
+    expected = sum(nn.functional.cross_entropy(each, torch.arange(6)) for each in (logits, logits.T)) / 2
+    objective = hs.create_objective("infonce", symmetric=True, learnable=True)
+    for context in (hs.dense(), hs.streaming(2)):
+        with context:
+            loss = torch.func.functional_call(objective, {"log_temperature": -scale.log().reshape(1)}, (z1, z2))
+        assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+        (ours,) = torch.autograd.grad(loss, scale)
+        (theirs,) = torch.autograd.grad(expected, peer, retain_graph=True)
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
 def test_by_hand_the_second_direction_meets_extra_negatives_only_if_asked() -> None:

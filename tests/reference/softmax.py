@@ -56,17 +56,24 @@ def infonce(
     symmetric: bool = False,
     extra_negatives: str = "first",
     pool: str = "cross",
+    hardness: float = 0.0,
 ) -> float:
     """-log(e^{s_ii/tau}/sum_j e^{s_ij/tau}); symmetric: the mean of rows and columns, extra negatives being further
-    keys of the rows, and of the columns' anchors only if extra_negatives is "both". pool "all": a_ij and b_ij too."""
+    keys of the rows, and of the columns' anchors only if extra_negatives is "both". pool "all": a_ij and b_ij too;
+    "gte": also s_ji, and the positive once more. hardness: added to the scale of the negatives."""
     h, hp, extra = unit_rows(z1), unit_rows(z2), unit_rows(negatives)
     others = negative_cosines(h, hp, extra)
-    if pool == "all":
+    if hardness:
+        others = [[s * (1 + hardness * temperature) for s in row] for row in others]
+    if pool in ("all", "gte"):
 
         def within(rows: Matrix) -> Matrix:
             return negative_cosines(rows, rows, [])
 
         others = [s + a + b for s, a, b in zip(others, within(h), within(hp), strict=True)]
+    if pool == "gte":
+        back = negative_cosines(hp, h, [])
+        others = [[*row, *more, c] for row, more, c in zip(others, back, positive_cosines(h, hp), strict=True)]
     rows = infonce_terms(positive_cosines(h, hp), others, temperature)
     if not symmetric:
         return mean(rows)
@@ -259,6 +266,7 @@ def supcon(
     *,
     temperature: float = 0.1,
     form: str = "out",
+    anchors: str = "both",
 ) -> float:
     """-(1/|P_i|) sum_{p in P_i} log(e^{z_i.z_p/tau}/sum_{a != i} e^{z_i.z_a/tau}); in: mean inside log."""
     if form not in ("out", "in"):
@@ -268,7 +276,7 @@ def supcon(
     z = h + hp
     classes = [-1] * n if labels is None else [int(v) for v in labels]
     out = []
-    for i in range(2 * n):
+    for i in range(2 * n if anchors == "both" else n):
         partner = i + n if i < n else i - n
         denominator, positives = [], []
         for a in range(2 * n):

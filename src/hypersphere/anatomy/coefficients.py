@@ -182,21 +182,23 @@ def _place(
 ) -> None:
     """Adds a matrix's gradients to the coefficients of the first view's rows, as anchors and, in "batch", as keys."""
     size = direction.batch.size
-    cut = {"cross": ["cross"], "same": ["same"], "other": ["other"], "both": ["cross", "same"]}[read]
+    cut = {"cross": ["cross"], "same": ["same"], "other": ["other"], "back": ["back"], "both": ["cross", "same"]}[read]
     parts = list(grad.split([size] * len(cut) + [grad.shape[1] - size * len(cut)], dim=1))
     own = direction.sources(read)[0] == 0  # the rows are the first view's
     anchors, keys = "anchor" in roles, "key" in roles and scope == "batch" and not one_sided
     for kind, part in zip([*cut, "extra"], parts, strict=True):
-        if direction.anchor == 0 and own and anchors:
+        if direction.anchor == 0 and own and anchors:  # its columns are views or extra negatives
             getattr(result, kind).add_(part)
         if direction.anchor == 0 and kind == "same" and keys:
             result.same.add_(part.T)
-        if direction.anchor == 1 and kind == "cross" and keys:
+        if keys and (direction.anchor, kind) in ((1, "cross"), (0, "back")):
             result.cross.add_(part.T)
         if direction.anchor == 0 or scope == "anchor" or one_sided or not own:
             continue
         if kind == "extra" and anchors:  # the other direction, which compares this view's rows with each other
             result.extra.add_(part)
+        if kind == "back" and anchors:
+            result.cross.add_(part)
         if kind == "other":
             result.same.add_(part if anchors else 0).add_(part.T if keys else 0)
 

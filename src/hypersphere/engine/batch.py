@@ -238,6 +238,7 @@ class Direction:
             "cross": (x, self.others),
             "same": (x, (x,)),
             "other": (y, (y,)),
+            "back": (y, (x,)),
             "both": (x, (*self.others, x)),
         }
         if not self.batch.in_batch:

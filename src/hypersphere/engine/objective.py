@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-Read = Literal["cross", "same", "other", "both"]
+Read = Literal["cross", "same", "other", "back", "both"]
 Statistics = dict[str, Tensor]
 
 
@@ -66,8 +66,8 @@ class PairContract(RowContract, Protocol):
     """A function of similarities; ``objectives.PairwiseObjective`` implements all of it but the formula.
 
     reads: the similarity matrices, with x the anchors' view and y the other one.
-        "cross" x_i·y_j, "same" x_i·x_j, "other" y_i·y_j, "both" cross and same side by side. With more than two views
-        "cross" has all others side by side.
+        "cross" x_i·y_j, "same" x_i·x_j, "other" y_i·y_j, "back" y_i·x_j, "both" cross and same side by
+        side. With more than two views "cross" has all others side by side.
     anchors: "first" (the rows of z1) or "both" (each view is the anchors once: two directions, or more).
     sum_directions: the losses of all directions are added, not averaged.
     joined: ``join`` turns the statistics of all directions into the losses of the instances.

@@ -7,7 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -176,7 +176,7 @@ class Objective(nn.Module):
     def forward(
         self,
         z1: Tensor,
-        z2: Tensor,
+        z2: Tensor | None = None,
         labels: Tensor | None = None,
         *,
         negatives: Tensor | None = None,
@@ -188,7 +188,7 @@ class Objective(nn.Module):
         scores: Tensor | None = None,
         in_batch: bool = True,
     ) -> Tensor:
-        """The loss of two views (N, D) of N instances, raw rows.
+        """The loss of two views (N, D) of N instances, raw rows; ``supcon`` also takes a single labelled one.
 
         labels: (N,) the classes of the instances, -1 if unknown.
         negatives: (M, D) further columns, such as a queue; or (N, M, D), each anchor's own.
@@ -200,14 +200,14 @@ class Objective(nn.Module):
         in_batch: whether the other instances are negatives. False: ``negatives`` alone are, as in MoCo.
         """
         masks = ids, ids_negatives, guide, guide_negatives
-        inputs = Inputs(z1, z2, labels, negatives, tuple(views), *masks, scores, in_batch)
+        inputs = Inputs(z1, as_second(z2), labels, negatives, tuple(views), *masks, scores, in_batch)
         return self._evaluated(inputs, terms=False)["loss"]
 
     @uncompiled
     def terms(
         self,
         z1: Tensor,
-        z2: Tensor,
+        z2: Tensor | None = None,
         labels: Tensor | None = None,
         *,
         negatives: Tensor | None = None,
@@ -221,7 +221,7 @@ class Objective(nn.Module):
     ) -> Statistics:
         """The loss and its named parts (alignment, energy, …), each differentiable; arguments as in a call."""
         masks = ids, ids_negatives, guide, guide_negatives
-        inputs = Inputs(z1, z2, labels, negatives, tuple(views), *masks, scores, in_batch)
+        inputs = Inputs(z1, as_second(z2), labels, negatives, tuple(views), *masks, scores, in_batch)
         return self._evaluated(inputs, terms=True)
 
     def _evaluated(self, inputs: Inputs, terms: bool) -> Statistics:
@@ -265,6 +265,11 @@ class Objective(nn.Module):
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+def as_second(z2: Tensor | None) -> Any:
+    """The second view; one that is absent is refused when the batch is assembled, unless the objective needs none."""
+    return z2
+
+
 def _described(value: Any) -> str:
     """A text that is the same on all processes: without an address in memory."""
     if isinstance(value, Objective):
@@ -291,7 +296,8 @@ class PairwiseObjective(Objective):
     """An objective that is a function of similarities: declare which ones, and define what one anchor makes of them.
 
     negatives: "cross" (the other view of the other instances), "same" (the anchor's own view), "both", "other"
-        (both from the other view), or a tuple of these; the matrices then arrive as a tuple in that order.
+        (both from the other view), "back" (the positive with the anchors' view), or a tuple of these; the matrices then
+        arrive as a tuple in that order.
     anchors: "first" (rows of z1) or "both" (each view is the anchors once; the results are averaged, or added if
         ``sum_directions``).
     extra_negatives: the anchors that meet the ``negatives=`` of a call: "both", or "first" (rows of z1 alone).
@@ -417,8 +423,8 @@ class PairwiseObjective(Objective):
     def reads(self) -> tuple[Read, ...]:
         reads: tuple[Any, ...] = (self.negatives,) if isinstance(self.negatives, str) else tuple(self.negatives)
         for read in reads:
-            if read not in ("cross", "same", "other", "both"):
-                raise ValueError(f"{self.name}'s negatives must be 'cross', 'same', 'other' or 'both', not {read!r}")
+            if read not in get_args(Read):
+                raise ValueError(f"{self.name}'s negatives must be one of {get_args(Read)}, not {read!r}")
         return reads
 
     @property

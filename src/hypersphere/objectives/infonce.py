@@ -43,12 +43,15 @@ class InfoNCE(SoftmaxObjective):
 
     L_i = -log( e^{s_ii/τ} / Σ_j e^{s_ij/τ} ), mean over anchors; ``symmetric`` averages rows and columns.
     pool: "cross": the keys are the other view. "all": the softmax also counts x_i·x_j and y_i·y_j of other instances;
-    the extra negatives count once, against x_i. With ``guided`` this is GISTEmbed.
+    the extra negatives count once, against x_i. With ``guided`` this is GISTEmbed. "gte": it also counts y_i·x_j, and
+    the positive a second time, as Li et al. 2023 (GTE) print it.
+    hardness β: the logit of a negative is s_ij/τ + β sg(s_ij), so that hard ones weigh more; pool "cross" only.
     extra_negatives: the anchors that the ``negatives=`` of a call are contrasted with, if symmetric. "first": the rows
     of z1 alone, for which they are keys as z2 is; sentence-transformers (MultipleNegativesRankingLoss with directions
     query_to_doc and doc_to_query) treats hard negatives so. "both": the rows of z2 too.
 
-    Source: SimCSE (Gao et al. 2021); L_cl in Nie et al. 2023; L^info in Li et al. 2024; symmetric: CLIP.
+    Source: SimCSE (Gao et al. 2021); L_cl in Nie et al. 2023; L^info in Li et al. 2024; symmetric: CLIP; hardness: Lan
+    et al. 2025, Eq. 5.
     Use it when in doubt: it is the reference all others are compared with. It needs many negatives and its gradient
     dissipates once an anchor's gap exceeds τ log(N-1).
     Relations: softplus of ``dcl``; ``ntxent`` adds the anchor's own view to the denominator; ``arccon`` with angle 0.
@@ -60,9 +63,10 @@ class InfoNCE(SoftmaxObjective):
 
     source = "Gao et al. 2021; Nie et al. 2023"
     symmetric: bool = flag(default=False)
-    pool: str = choice("cross", "all", default="cross")
+    pool: str = choice("cross", "all", "gte", default="cross")
+    hardness: float = number(default=0.0, at_least=0)
     extra_negatives: str = choice("first", "both", default="first")  # type: ignore[misc]
-    without_extra = ("other",)
+    without_extra = ("other", "back")
 
     @property
     def anchors(self) -> str:
@@ -70,10 +74,24 @@ class InfoNCE(SoftmaxObjective):
 
     @property
     def negatives(self) -> Any:
-        return "cross" if self.pool == "cross" else ("both", "other")
+        return {"cross": "cross", "all": ("both", "other"), "gte": ("both", "other", "back")}[self.pool]
+
+    def check(self) -> None:
+        if self.hardness and self.pool != "cross":
+            raise ValueError(f"infonce's hardness concerns the other view: its pool must be 'cross', not {self.pool!r}")
+
+    @property
+    def scale(self) -> Any:
+        return None if self.hardness else super().scale
+
+    def fallback(self, positive: Tensor, negatives: Any, mask: Any) -> Statistics:
+        logits = negatives / self.temperature + self.hardness * negatives.detach()
+        return against(-positive / self.temperature, masked_logsumexp(logits, mask))
 
     def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
-        others = logsumexp_of(logsumexp) if self.pool == "all" else logsumexp
+        if self.pool == "gte":
+            logsumexp = (*logsumexp, positive / self.temperature)
+        others = logsumexp if self.pool == "cross" else logsumexp_of(logsumexp)
         return super().from_logsumexp(positive, others, num_negatives)
 
 

@@ -42,7 +42,7 @@ class MixedNegatives:
         return "all"  # a mixed column is an anchor's own
 
     def prepare(self, x: Tensor, y: Tensor) -> Any:
-        keys = {"cross": (y,), "same": (x,), "other": (y,), "both": (y, x)}
+        keys = {"cross": (y,), "same": (x,), "other": (y,), "back": (x,), "both": (y, x)}
         columns = [keys[read][0] if len(keys[read]) == 1 else torch.cat(keys[read]) for read in self.inner.reads]
         return columns, len(x), self.inner.prepare(x, y)
 
@@ -51,7 +51,7 @@ class MixedNegatives:
         same = anchors.same_label
         partners, exists = self.partners(anchors, len(columns[0]), size)
         wider = [
-            torch.cat([matrix, self.similarity(anchors, keys, partners, read == "other")], dim=1)
+            torch.cat([matrix, self.similarity(anchors, keys, partners, read in ("other", "back"))], dim=1)
             for read, matrix, keys in zip(self.inner.reads, anchors.negatives, columns, strict=True)
         ]
         more = replace(
@@ -132,5 +132,7 @@ class Mixup(Wrapper):
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
         if not inputs.in_batch:
             raise ValueError("mixup mixes negatives of the batch: it takes no in_batch=False")
+        if inputs.z2 is None:
+            raise ValueError("mixup needs two views: give z2")
         values: Statistics = self.base.map_pairwise(self.mixed).evaluate(inputs, terms)
         return values

@@ -26,7 +26,7 @@ HAD_A_VARIANT = (
     "triplet",
 )
 # Settings that came later do not enter an id where they have these values, which are what the objectives did before.
-ADDED_SETTINGS = {"pool": "cross", "distance": "cosine"}
+ADDED_SETTINGS = {"pool": "cross", "distance": "cosine", "hardness": 0.0, "anchors": "both"}
 
 
 @dataclass(frozen=True)
