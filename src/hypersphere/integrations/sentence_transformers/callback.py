@@ -112,7 +112,8 @@ class Callback(Monitor):
     def _announce_findings(self, check_up: CheckUp, step: int) -> None:
         for finding in check_up.diagnosis.findings:
             if finding.name not in self.findings:
-                self.echo(f"Held-out texts at step {step}: {finding}")
+                score = check_up.metrics["mean_cosine"]
+                self.echo(f"Held-out texts at step {step}, any two of which score {score:.2f} on average: {finding}")
         self.findings |= {finding.name for finding in check_up.diagnosis.findings}
 
     # --- in the trainer

@@ -89,7 +89,6 @@ class Loss(nn.Module):
         if self.weighting:
             self.weighting.check(created)
         self.temperature_bounds = _checked_bounds(created, temperature_bounds)
-        self.register_state_dict_pre_hook(lambda *_: self._keep_in_bounds())  # type: ignore[no-untyped-call]
         self._known: tuple[list[Any], dict[str, Any]] = ([], {})
 
     # --- called by the trainer
@@ -262,6 +261,10 @@ class Loss(nn.Module):
 
     # --- a learned temperature
 
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        self._keep_in_bounds()
+        return super().state_dict(*args, **kwargs)
+
     @torch.no_grad()
     def _keep_in_bounds(self) -> None:
         low, high = map(math.log, self.temperature_bounds)
@@ -272,9 +275,7 @@ class Loss(nn.Module):
 def _created(objective: str | Objective, settings: dict[str, Any]) -> Objective:
     if isinstance(objective, Objective):
         if settings:
-            raise ValueError(
-                f"settings such as {next(iter(settings))} belong to an objective's name, not to {objective!r}"
-            )
+            raise ValueError(f"{objective!r} has its settings: {', '.join(settings)} cannot be given once more")
         if "gather" not in objective._given:
             objective.gather = True
         created = objective
