@@ -339,7 +339,7 @@ def test_the_callback_says_that_texts_score_alike_and_retrieval_is_worse(collaps
     assert fused.startswith("over-fusion at step 20") and "Try: a learning rate" in fused
     assert worse.startswith("worse retrieval at step 20") and "Try: the weights of step 0" in worse
     assert "38% of the anchors (78% before training)" in worse
-    assert worse_retrieval(callback.journal.records[:6]) is None  # one measurement is not enough
+    assert worse_retrieval(callback.journal.records[:4]) is None  # one measurement is not enough
 
 
 # --- several processes
@@ -349,9 +349,10 @@ def _configurations(model: SentenceTransformer) -> list[tuple[nn.Module, Dataset
     """Duplicates and hard negatives of other processes, wrapped objectives, the cached form in a Matryoshka."""
     hard = texts(16, 12)
     repeated = dataset(16, negative=hard).to_dict()
-    for column, (one, other) in {"anchor": (0, 9), "positive": (3, 12)}.items():
-        repeated[column][other] = repeated[column][one]
-    repeated["negative"][14] = repeated["positive"][1]
+    for row in range(4):  # in any order, some fall into one batch and onto two processes
+        repeated["anchor"][row + 8] = repeated["anchor"][row]
+        repeated["positive"][row + 12] = repeated["positive"][row + 4]
+        repeated["negative"][row] = repeated["positive"][row + 8]
     data = Dataset.from_dict(repeated)
     cached = Loss(model, "infonce", temperature=0.1, learnable=True, mini_batch_size=3, hard_negative_weight=1.0)
     return [
@@ -382,6 +383,9 @@ def _on_one_of_two(folder: Path, output: Path) -> list[dict[str, Tensor]]:
     rank = torch.distributed.get_rank()
     before = dict(os.environ)
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    model = opened(folder)
+    with pytest.raises(ValueError, match="infonce reads no labels"):  # on both, though only one has them
+        Loss(model)(features(model, A, P), torch.arange(8) if rank else None)
     try:
         return _trained(folder, output / str(rank), batch=4)
     finally:
@@ -391,9 +395,10 @@ def _on_one_of_two(folder: Path, output: Path) -> list[dict[str, Tensor]]:
         PartialState._reset_state()
 
 
+@pytest.mark.timeout(400)  # each process imports what the test does
 def test_two_processes_take_the_steps_of_one(folder: Path, tmp_path: Path) -> None:
     one = _trained(folder, tmp_path / "one", batch=8)
-    for shares in hs.testing.workers(2).run(_on_one_of_two, folder, tmp_path, timeout=100):
+    for shares in hs.testing.workers(2).run(_on_one_of_two, folder, tmp_path, timeout=300):
         for whole, share in zip(one, shares, strict=True):
             assert whole.keys() == share.keys()
             for name, value in whole.items():
@@ -411,7 +416,7 @@ def test_bad_settings_are_refused_in_one_sentence(model: SentenceTransformer) ->
         ({"objective": "infonce", "temprature": 1}, "no parameter 'temprature'"),
         ({"objective": "xclr"}, "needs a guide: give guide= a SentenceTransformer"),
         ({"objective": "infonce", "guide": "all"}, "guide must be a SentenceTransformer"),
-        ({"objective": "infonce", "guide_margin": 0.1}, "belong to guide="),
+        ({"objective": "infonce", "guide_margin": 0.1}, "guide_margin and guide_strategy go with guide="),
         ({"objective": "infonce", "mini_batch_size": 0}, "mini_batch_size must be at least 1"),
         ({"objective": "met", "hardness": 1.0}, "has no softmax over its negatives"),
         ({"objective": "vicreg", "hard_negative_weight": 1.0}, "has no negatives"),

@@ -42,7 +42,7 @@ class Callback(Monitor):
 
     def __init__(
         self,
-        loss: nn.Module,
+        loss: nn.Module | Mapping[str, nn.Module],
         held_out: Evaluator,
         *,
         training: Evaluator | None = None,
@@ -52,6 +52,8 @@ class Callback(Monitor):
         echo: Callable[[str], None] | None = None,
         seed: int = 0,
     ) -> None:
+        if isinstance(loss, Mapping):  # one for each dataset
+            loss = nn.ModuleDict(loss)
         if not isinstance(loss, nn.Module) or not isinstance(held_out, Evaluator):
             raise ValueError(
                 "a callback is given the trainer's loss and an Evaluator of held-out texts, not "

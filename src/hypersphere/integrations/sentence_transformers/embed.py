@@ -10,11 +10,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.engine import GradientCache
 
+WRAPPERS = (DistributedDataParallel, nn.DataParallel)
+
 
 def unwrapped(model: Any) -> Any:
     """The model itself, without the wrappers of several processes and of torch.compile."""
-    while isinstance(model, DistributedDataParallel) or hasattr(model, "_orig_mod"):
-        model = model.module if isinstance(model, DistributedDataParallel) else model._orig_mod
+    while isinstance(model, WRAPPERS) or hasattr(model, "_orig_mod"):
+        model = model.module if isinstance(model, WRAPPERS) else model._orig_mod
     return model
 
 
@@ -35,9 +37,10 @@ class _Rows(nn.Module):
 def embed_in_chunks(model: nn.Module, columns: Sequence[dict[str, Any]], size: int) -> list[Tensor]:
     """The embeddings of every column by ``GradientCache``, in one call of the model as the trainer wraps it: several
     processes then synchronise their gradients once."""
-    inner = unwrapped(model)
+    inner, outer = unwrapped(model), getattr(model, "_orig_mod", model)
+    outer = outer if isinstance(outer, DistributedDataParallel) else inner
     refuse_layers(inner, "mini_batch_size", "leave it out")
-    if type(inner.forward).__name__ == "ForwardDecorator":
+    if any(type(each.forward).__name__ == "ForwardDecorator" for each in (model, inner)):
         raise ValueError(
             "this MatryoshkaLoss cannot hold a loss with mini_batch_size: pip install -U sentence-transformers"
         )
@@ -51,7 +54,7 @@ def embed_in_chunks(model: nn.Module, columns: Sequence[dict[str, Any]], size: i
 
     inner.forward = embed_all
     try:
-        embeddings: list[Tensor] = (model if isinstance(model, DistributedDataParallel) else inner)({})
+        embeddings: list[Tensor] = outer({})
     finally:
         if replaced:
             inner.forward = plain
@@ -62,6 +65,10 @@ def embed_in_chunks(model: nn.Module, columns: Sequence[dict[str, Any]], size: i
 
 def _as_rows(column: dict[str, Any]) -> dict[str, Any]:
     """A column whose tensors all have one row for each text."""
+    if "offsets" in column or "cu_seq_lens_q" in column:
+        raise ValueError(
+            "mini_batch_size cuts a batch into rows, but the tokens of this model's texts form one line: leave it out"
+        )
     length = column.get("prompt_length")  # the same for every text, in any of the forms that Pooling takes
     return {**column, "prompt_length": int(length.flatten()[0])} if isinstance(length, Tensor) else column
 

@@ -68,7 +68,7 @@ class Evaluator(BaseEvaluator):
         anchors: Sequence[str],
         positives: Sequence[str] | None = None,
         *,
-        name: str = "",
+        name: str = "held_out",
         batch_size: int = 32,
         show_progress_bar: bool = False,
         write_csv: bool = True,
@@ -89,11 +89,12 @@ class Evaluator(BaseEvaluator):
         self.name, self.write_csv, self.truncate_dim = name, write_csv, truncate_dim
         self.anchor_prompt, self.positive_prompt = anchor_prompt, positive_prompt
         self.encoding = {"batch_size": batch_size, "show_progress_bar": show_progress_bar}
-        self.csv_file = f"geometry_evaluation{'_' + name if name else ''}_results.csv"
+        self.csv_file = f"geometry_evaluation_{name}_results.csv"
         self.primary_metric = "effective_rank" if positives is None else "mean_reciprocal_rank"
         self.greater_is_better = True
         self._columns = [self.anchors] + ([] if self.positives is None else [self.positives])
         self._ids = text_ids(self._columns)
+        self._known: set[str] = set()  # findings of the latest evaluation, which are not logged again
 
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: float = -1, steps: int = -1
@@ -103,7 +104,9 @@ class Evaluator(BaseEvaluator):
         when = "" if epoch == -1 else f" in epoch {epoch:g}" + ("" if steps == -1 else f" after {steps} steps")
         logger.info(f"Geometry of {self.name or 'held-out texts'}{when}: {diagnosis.verdict}")
         for finding in diagnosis.findings:
-            logger.warning(str(finding))
+            if finding.name not in self._known:
+                logger.warning(str(finding))
+        self._known = {finding.name for finding in diagnosis.findings}
         if output_path is not None and self.write_csv:
             self._write(Path(output_path) / self.csv_file, {"epoch": epoch, "steps": steps, **metrics}, diagnosis)
         named: dict[str, float] = self.prefix_name_to_metrics(metrics, self.name)

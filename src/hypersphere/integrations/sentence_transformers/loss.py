@@ -73,31 +73,24 @@ class Loss(nn.Module):
         self.mini_batch_size = mini_batch_size
         self.uses_gradient_cache = mini_batch_size is not None  # MatryoshkaLoss then decorates calculate_loss
         self.weighting = Weighting(hard_negative_weight, hardness, hardness_on)
-        created = _created(objective, settings)
-        guided: dict[str, Any] = {"margin": guide_margin, "strategy": guide_strategy}
-        if guide is not None and "guide" not in created.needs:
-            source = "self" if guide == "self" else "given"
-            created = create_objective("guided", base=created, source=source, gather=created.gather, **guided)
-        elif guide_margin or guide_strategy != "absolute":
-            raise ValueError("guide_margin and guide_strategy belong to guide=, which is missing")
-        self.objective = created
-        if "guide" in created.needs and (guide is None or guide == "self"):
-            raise ValueError(f"{created.name} needs a guide: give guide= a SentenceTransformer")
-        self._guide = None if guide is None or isinstance(guide, str) else Guide(guide, unwrapped(model))
         if isinstance(guide, str) and guide != "self":
             raise ValueError(f"guide must be a SentenceTransformer, a function of texts or 'self', not {guide!r}")
+        rule: dict[str, Any] = {"margin": guide_margin, "strategy": guide_strategy}
+        self.objective = _guided(_created(objective, settings), guide, rule)
+        self._guide = None if guide is None or isinstance(guide, str) else Guide(guide, unwrapped(model))
         if self.weighting:
-            self.weighting.check(created)
-        self.temperature_bounds = _checked_bounds(created, temperature_bounds)
+            self.weighting.check(self.objective)
+        self.temperature_bounds = _checked_bounds(self.objective, temperature_bounds)
         self._known: tuple[list[Any], dict[str, Any]] = ([], {})
 
     # --- called by the trainer
 
     def forward(self, sentence_features: Iterable[Column], labels: Tensor | None = None) -> Tensor | Terms:
         columns = list(sentence_features)
-        self._check_columns(columns)
         self._keep_in_bounds()
-        known = {**self._known_of_texts(columns), **self._known_of_labels(labels)}
+        with raise_on_all_ranks(self.objective.gather, self.objective.described):
+            self._check_columns(columns)
+            known = {**self._known_of_labels(labels), **self._known_of_texts(columns)}
         if self.mini_batch_size is None:
             return self._evaluate(self._embed(columns), known)
         embeddings = embed_in_chunks(self.model, columns * 2 if self.twice else columns, self.mini_batch_size)
@@ -105,7 +98,8 @@ class Loss(nn.Module):
             return self.calculate_loss([[z] for z in embeddings], known)
         rows = [z.detach().to(torch.promote_types(z.dtype, torch.float32)).requires_grad_() for z in embeddings]
         value = self.calculate_loss([[z] for z in rows], known, with_backward=True)
-        return attach(value, embeddings, [z.grad for z in rows])
+        attached: Tensor | Terms = attach(value, embeddings, [z.grad for z in rows])
+        return attached
 
     def calculate_loss(self, reps: Reps, known: dict[str, Any], *, with_backward: bool = False) -> Tensor | Terms:
         """The loss of the columns' embeddings, each a list of parts. ``with_backward`` puts their gradients into
@@ -116,14 +110,16 @@ class Loss(nn.Module):
         rows = [part for parts in reps for part in parts]
         parameters = [each for each in self.objective.parameters() if each.requires_grad]
         loss = value.loss if isinstance(value, Terms) else value
-        grads = torch.autograd.grad(loss, [*rows, *parameters], allow_unused=True)
+        with torch.autocast(loss.device.type, enabled=False):  # the trainer's, which does not surround a backward
+            grads = torch.autograd.grad(loss, [*rows, *parameters], allow_unused=True)
         for row, grad in zip(rows, grads, strict=False):
             row.grad = torch.zeros_like(row) if grad is None else grad
         detached = Terms(loss.detach(), dict(value.items())) if isinstance(value, Terms) else loss.detach()
-        return attach(detached, parameters, grads[len(rows) :])
+        attached: Tensor | Terms = attach(detached, parameters, grads[len(rows) :])
+        return attached
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The objective and every setting that differs from its default, for the model card."""
+        """The objective and the settings of the loss, for the model card."""
         own: dict[str, Any] = {
             "mask_duplicates": self.mask_duplicates,
             "guide": None if self._guide is None else self._guide.name,
@@ -159,6 +155,11 @@ class Loss(nn.Module):
 
     def _check_columns(self, columns: list[Column]) -> None:
         name, takes, given = self.objective.name, self.objective.takes, len(columns)
+        learned = any(each.requires_grad for each in self.objective.parameters())
+        if learned and not self.objective.gather and world_size(True) > 1:
+            raise ValueError(
+                "with gather=False every process learns a temperature of its own: leave out gather=False or learnable"
+            )
         if self.twice and given != 1:
             raise ValueError(f"twice=True encodes one column of texts twice, but the dataset has {given}: leave it out")
         if given == 1 and not self.twice:
@@ -200,8 +201,7 @@ class Loss(nn.Module):
         texts = [column.get("input_ids") for column in columns]
         if len(texts) == len(self._known[0]) and all(x is y for x, y in zip(texts, self._known[0], strict=True)):
             return self._known[1]
-        with raise_on_all_ranks(self.objective.gather, self.objective.described):
-            known = {**self._equal_texts(columns), **self._guide_rows(columns)}
+        known = {**self._equal_texts(columns), **self._guide_rows(columns)}
         self._known = (texts, known)
         return known
 
@@ -285,11 +285,19 @@ def _created(objective: str | Objective, settings: dict[str, Any]) -> Objective:
         created = create_objective(objective, **{"gather": True, **settings})
     if created.reduction != "mean":
         raise ValueError(f"the trainer needs one number, so the reduction must be 'mean', not {created.reduction!r}")
-    if not created.gather and any(each.requires_grad for each in created.parameters()) and world_size(True) > 1:
-        raise ValueError(
-            "with gather=False every process would learn a temperature of its own: leave out gather=False or learnable"
-        )
     return created
+
+
+def _guided(objective: Objective, guide: object, rule: dict[str, Any]) -> Objective:
+    """The objective with a guide around it, unless it has a use of its own for one or there is none."""
+    if guide is not None and "guide" not in objective.needs:
+        source = "self" if guide == "self" else "given"
+        return create_objective("guided", base=objective, source=source, gather=objective.gather, **rule)
+    if rule != {"margin": 0.0, "strategy": "absolute"}:
+        raise ValueError("guide_margin and guide_strategy go with guide= and an objective that has no guide of its own")
+    if "guide" in objective.needs and (guide is None or guide == "self"):
+        raise ValueError(f"{objective.name} needs a guide: give guide= a SentenceTransformer")
+    return objective
 
 
 def _learned_temperatures(objective: Objective) -> list[nn.Parameter]:
