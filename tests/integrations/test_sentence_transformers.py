@@ -6,6 +6,7 @@ import math
 import os
 import random
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import (
     AdaptiveLayerLoss,
+    CoSENTLoss,
     GISTEmbedLoss,
     MatryoshkaLoss,
     MultipleNegativesRankingLoss,
@@ -195,6 +197,11 @@ def test_labels_reach_the_objectives_that_read_them(model: SentenceTransformer, 
     assert torch.allclose(
         step(Loss(model, name), A, P, labels=labels)["value"], hs.create_objective(name)(z1, z2, **given)
     )
+
+
+def test_scores_are_ranked_as_cosent_ranks_them(model: SentenceTransformer) -> None:
+    scores = torch.tensor([0.9, 0.1, 0.5, 0.3, 0.8, 0.2, 0.5, 0.0])
+    assert_same(step(Loss(model, "cosent"), A, P, labels=scores), step(CoSENTLoss(model), A, P, labels=scores))
 
 
 # --- the cached form, and losses around it
@@ -464,6 +471,16 @@ def test_a_missing_or_old_library_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "5.4.1")
     with pytest.raises(ImportError, match=r"needs sentence-transformers 6\.0 or newer, not 5\.4\.1: pip install -U"):
         importlib.reload(module)
+
+    def absent(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", absent)
+    monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(
+        ModuleNotFoundError, match=r"needs sentence-transformers: pip install 'hypersphere-lab\[text\]'"
+    ):
+        hs.integrations.__getattr__("sentence_transformers")
     monkeypatch.undo()
     importlib.reload(module)
     assert hs.integrations.LIBRARIES["sentence_transformers"] == "hypersphere-lab[text]"
