@@ -105,6 +105,8 @@ class Objective(nn.Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.final and self.__dict__.get("_ready"):  # torch registers a module before a setting is asked
+            if value is getattr(self, name):
+                return
             raise ValueError(f"{self.name}'s {name} is fixed when it is created; create a new one")
         super().__setattr__(name, value)
 

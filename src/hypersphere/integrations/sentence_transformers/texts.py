@@ -1,0 +1,99 @@
+"""Equal texts in a batch, recognised by their tokens on any number of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from hypersphere.engine.distributed import Shard, exchange, gather_rows, world_size
+
+# Odd constants of splitmix64 and of the golden ratio, as signed numbers: products of int64 wrap around.
+_TOKEN, _PLACE, _FIRST, _SECOND = -7046029254386353131, -3335678366873096957, -4658895280553007687, -7723592293110705685
+_LARGEST = 2**63 - 1
+
+
+def token_rows(column: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor, int] | None:
+    """The tokens of a column without padding: ids (T,), row (T,) and place within the row (T,), and the number of
+    rows; None if the column holds no tokens."""
+    tokens = column.get("input_ids")
+    if not isinstance(tokens, Tensor):
+        return None
+    if tokens.ndim == 2 and "cu_seq_lens_q" not in column:
+        mask = column.get("attention_mask")
+        mask = torch.ones_like(tokens) if mask is None else mask
+        row, _ = real = mask.nonzero(as_tuple=True)
+        place = (mask.long().cumsum(dim=1) - 1)[real]
+        return tokens[real], row, place, len(tokens)
+    starts = column["cu_seq_lens_q"][:-1] if "cu_seq_lens_q" in column else column["offsets"]  # one row after another
+    tokens = tokens.flatten()
+    index = torch.arange(len(tokens), device=tokens.device)
+    row = torch.searchsorted(starts.contiguous(), index.to(starts.dtype), right=True) - 1
+    return tokens, row, index - starts[row], len(starts)
+
+
+def text_hashes(column: Mapping[str, Any]) -> Tensor | None:
+    """A 63-bit hash (N,) of the tokens of each row, the same on every process and for any padding.
+
+    >>> padded = {"input_ids": torch.tensor([[5, 7, 0]]), "attention_mask": torch.tensor([[1, 1, 0]])}
+    >>> bool(text_hashes(padded) == text_hashes({"input_ids": torch.tensor([[5, 7]])}))
+    True
+    >>> bool(text_hashes(padded) == text_hashes({"input_ids": torch.tensor([[7, 5]])}))
+    False
+    """
+    rows = token_rows(column)
+    if rows is None:
+        return None
+    tokens, row, place, count = rows
+    mixed = (tokens.long() + 1) * _TOKEN + (place.long() + 1) * _PLACE
+    for shift, factor in ((30, _FIRST), (27, _SECOND), (31, 1)):
+        mixed = (mixed ^ ((mixed >> shift) & (2 ** (64 - shift) - 1))) * factor
+    return torch.zeros(count, dtype=torch.int64, device=tokens.device).index_add_(0, row, mixed) & _LARGEST
+
+
+def shared_text_ids(texts: Tensor) -> Tensor:
+    """One number (N,) for each row of texts (N, C): equal for rows that share a text, directly or through others.
+
+    >>> shared_text_ids(torch.tensor([[1, 2], [3, 4], [5, 2], [4, 1], [6, 7]])).tolist()
+    [0, 0, 0, 0, 4]
+    """
+    number = texts.unique(return_inverse=True)[1]
+    label = torch.arange(len(texts), device=texts.device)
+    while True:
+        lowest = label.new_full((int(number.max()) + 1,), len(texts))
+        lowest.scatter_reduce_(0, number.flatten(), label.unsqueeze(1).expand_as(number).flatten(), "amin")
+        lower = lowest[number].amin(dim=1)
+        lower = lower[lower]
+        if torch.equal(lower, label):
+            return label
+        label = lower
+
+
+def equal_text_ids(instances: Sequence[Tensor], negatives: Sequence[Tensor], gather: bool) -> dict[str, Tensor]:
+    """``ids`` and ``ids_negatives`` of a call, from the hashes (N,) of the texts of each column; empty if all texts of
+    the batch differ.
+
+    Instances that share a text get one id. A hard negative gets the id of the instances that have its text. With
+    ``gather`` the texts of all processes are compared.
+    """
+    own, hard = torch.stack(list(instances), dim=1), torch.cat([each[:0] for each in instances[:1]] + list(negatives))
+    if world_size(gather) == 1:
+        shard, everyone = Shard((len(own),), 0), own
+    else:
+        sizes = tuple(size for (size,) in exchange([len(own)]))
+        shard = Shard(sizes, dist.get_rank())
+        everyone = gather_rows(own, shard)
+    ids = shared_text_ids(everyone)
+    texts, order = everyone.flatten().sort()
+    place = torch.searchsorted(texts, hard).clamp_max(len(texts) - 1)
+    owner = ids.unsqueeze(1).expand_as(everyone).flatten()[order][place]
+    ids_negatives = torch.where(texts[place] == hard, owner, -1)
+    some = bool((ids != torch.arange(len(ids), device=ids.device)).any() or (ids_negatives >= 0).any())
+    if world_size(gather) > 1 and len(negatives):
+        some = any(flag for (flag,) in exchange([int(some)]))
+    if not some:
+        return {}
+    return {"ids": shard.own(ids), **({"ids_negatives": ids_negatives} if len(negatives) else {})}
