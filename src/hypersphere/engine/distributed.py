@@ -116,6 +116,11 @@ def _group() -> dist.ProcessGroup | None:
     return None if joint is None else joint.group
 
 
+def own_rank() -> int:
+    """The number of this process in that group."""
+    return dist.get_rank(_group())
+
+
 @contextmanager
 def raise_on_all_ranks(gather: Gather, settings: Callable[[], list[str]] = list) -> Iterator[None]:
     """Wraps an evaluation that all processes share: an error on one of them is raised on all, and so is a difference
@@ -265,7 +270,7 @@ def agree_on_shapes(
         given = [each[place] for each in everyone]
         if len(set(given)) > 1:
             raise ValueError(f"processes differ in the {what}: {given}")
-    rank = dist.get_rank(_group())
+    rank = own_rank()
     shard, extras = (Shard(tuple(each[place] for each in everyone), rank) for place in (0, 1))
     return shard, extras, [each[len(own) :] for each in everyone]
 

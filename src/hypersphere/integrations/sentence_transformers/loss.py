@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 from hypersphere.engine import Inputs
-from hypersphere.engine.distributed import Shard, exchange, gather_rows, raise_on_all_ranks, world_size
+from hypersphere.engine.distributed import Shard, exchange, gather_rows, own_rank, raise_on_all_ranks, world_size
 from hypersphere.integrations.sentence_transformers.embed import attach, embed_in_chunks, refuse_layers, unwrapped
 from hypersphere.integrations.sentence_transformers.guide import Guide
 from hypersphere.integrations.sentence_transformers.terms import Terms
@@ -231,7 +230,7 @@ class Loss(nn.Module):
         """For each hard negative of all processes, the index of its instance in the batch; each has ``times``."""
         if world_size(self.objective.gather) == 1:
             return torch.arange(len(z1), device=z1.device).repeat(times)
-        shard = Shard(tuple(each for (each,) in exchange([len(z1)])), dist.get_rank())
+        shard = Shard(tuple(each for (each,) in exchange([len(z1)])), own_rank())
         own = torch.arange(shard.start, shard.stop, device=z1.device).repeat(times)
         return gather_rows(own, Shard(tuple(times * each for each in shard.sizes), shard.rank))
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from hypersphere.engine.distributed import Shard, exchange, gather_rows, world_size
+from hypersphere.engine.distributed import Gather, Shard, exchange, gather_rows, own_rank, world_size
 
 # Odd constants of splitmix64 and of the golden ratio, as signed numbers: products of int64 wrap around.
 _TOKEN, _PLACE, _FIRST, _SECOND = -7046029254386353131, -3335678366873096957, -4658895280553007687, -7723592293110705685
@@ -72,7 +71,7 @@ def shared_text_ids(texts: Tensor) -> Tensor:
         label = lower
 
 
-def equal_text_ids(instances: Sequence[Tensor], negatives: Sequence[Tensor], gather: bool) -> dict[str, Tensor]:
+def equal_text_ids(instances: Sequence[Tensor], negatives: Sequence[Tensor], gather: Gather) -> dict[str, Tensor]:
     """``ids`` and ``ids_negatives`` of a call, from the hashes (N,) of the texts of each column; empty if all texts of
     the batch differ.
 
@@ -84,7 +83,7 @@ def equal_text_ids(instances: Sequence[Tensor], negatives: Sequence[Tensor], gat
         shard, everyone = Shard((len(own),), 0), own
     else:
         sizes = tuple(size for (size,) in exchange([len(own)]))
-        shard = Shard(sizes, dist.get_rank())
+        shard = Shard(sizes, own_rank())
         everyone = gather_rows(own, shard)
     ids = shared_text_ids(everyone)
     texts, order = everyone.flatten().sort()
