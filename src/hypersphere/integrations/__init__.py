@@ -9,7 +9,9 @@ from importlib import import_module
 from types import ModuleType
 
 # The module, and what to install for it.
-LIBRARIES: dict[str, str] = {}
+LIBRARIES: dict[str, str] = {
+    "torchmetrics": "torchmetrics>=1.9",
+}
 
 
 def __getattr__(name: str) -> ModuleType:
