@@ -1,5 +1,8 @@
 """Metrics for torchmetrics: on any batches and processes they are the project's own measures of all rows."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -195,3 +198,10 @@ def test_wrong_rows_get_one_sentence():
     kept.update(torch.ones(2, 3))
     with pytest.raises(ValueError, match="rows have 4 dimensions, but those before them 3"):
         kept.update(torch.ones(2, 4))
+
+
+def test_the_lines_of_the_page_run_as_printed(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```python\n(.*?)```", page.partition("\n## torchmetrics\n")[2].partition("\n## ")[0], re.S)
+    exec(lines, {})
+    assert re.match(r"\{'Alignment': tensor\((1\.9|2\.0)\d*\), 'Uniformity': tensor\(-3\.8", capsys.readouterr().out)

@@ -5,6 +5,7 @@ from hypersphere.anatomy.anatomy import Anatomy
 from hypersphere.anatomy.closed_forms import Components, closed_form, form_settings, list_closed_forms
 from hypersphere.anatomy.coefficients import Coefficients
 from hypersphere.anatomy.dissect import dissect
+from hypersphere.anatomy.evidence import Evidence, Weights, measure
 from hypersphere.anatomy.lemma import ratio_interval
 from hypersphere.anatomy.simulation import AngleGrid, hardest_share, mean_dissipation, simulate
 
@@ -14,6 +15,8 @@ __all__ = [
     "AngleGrid",
     "Coefficients",
     "Components",
+    "Evidence",
+    "Weights",
     "advise",
     "closed_form",
     "dissect",
@@ -21,6 +24,7 @@ __all__ = [
     "hardest_share",
     "list_closed_forms",
     "mean_dissipation",
+    "measure",
     "ratio_interval",
     "simulate",
 ]
