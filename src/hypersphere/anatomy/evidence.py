@@ -50,13 +50,13 @@ class Evidence:
 
 
 @torch.no_grad()
-def measure(
+def find_evidence(
     z1: Tensor, z2: Tensor, temperatures: tuple[float, ...] = TEMPERATURES, *, batch_size: int | None = None,
     seed: int = 0,
 ) -> Evidence:  # fmt: skip
     """The evidence in random batches of ``batch_size`` rows, as in training; by default in one batch of all rows.
 
-    >>> evidence = measure(torch.eye(4), torch.eye(4), (0.1, 1.0))
+    >>> evidence = find_evidence(torch.eye(4), torch.eye(4), (0.1, 1.0))
     >>> evidence.positive, evidence.negative
     ((1.0, 0.0), (0.0, 0.0))
     >>> [round(each.effective, 6) for each in evidence.weights]

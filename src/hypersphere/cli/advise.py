@@ -14,7 +14,7 @@ from rich.table import Table
 from hypersphere.anatomy.advice import CONE, Advice, list_advice, why_not
 from hypersphere.anatomy.advice import advise as find
 from hypersphere.anatomy.anatomy import STEP
-from hypersphere.anatomy.evidence import APPROACHING, TEMPERATURES, Evidence, measure
+from hypersphere.anatomy.evidence import APPROACHING, TEMPERATURES, Evidence, find_evidence
 from hypersphere.cli.answers import console, fail, print_table
 from hypersphere.cli.own import Imports, import_files, need_objective
 from hypersphere.cli.views import Views, find_views
@@ -88,7 +88,7 @@ def advise(
             reasons[name] = str(error).splitlines()[0]
     softmax = advices.get(MAIN)
     temperatures = sorted({*TEMPERATURES, *([float(f"{softmax.value:.2g}")] if softmax else [])})
-    evidence = measure(views.z1, views.z2, tuple(temperatures), batch_size=batch, seed=seed)
+    evidence = find_evidence(views.z1, views.z2, tuple(temperatures), batch_size=batch, seed=seed)
     if as_json:
         typer.echo(json.dumps(_as_json(advices, reasons, views, evidence), indent=1))
         return
@@ -169,7 +169,8 @@ def _print(
             f"the anchors come closer to their positive in a step of {STEP:g} away from their hardest negative "
             "(Lemma 1 of Li et al. 2024).", soft_wrap=soft,
         )  # fmt: skip
-    screen.print()
+    if reasons:
+        screen.print()
     for reason, names in _by_reason(reasons).items():
         screen.print(f"No advice for {', '.join(names)}: {reason}.", soft_wrap=soft)
 
