@@ -249,7 +249,7 @@ def test_two_views_by_dropout_are_positives_of_each_other(model, text):
 def test_bad_words_get_one_sentence(model, text, views, tmp_path):
     refused(run(model), "--text FILE")
     refused(run(model, "--text", tmp_path / "no.txt"), "there is no text")
-    refused(run(model, "--text", text, "--views", "two"), "one, dropout")
+    refused(run(model, "--text", text, "--views", "two"), "one, dropout, pairs")
     refused(run(model, views, "--text", text), "leave FILE2 out")
     refused(run(views, "--views", "dropout"), "give FILE2")
     refused(run(tmp_path / "nothing", "--text", text), "not the folder of a model")
@@ -257,10 +257,10 @@ def test_bad_words_get_one_sentence(model, text, views, tmp_path):
     refused(run(text), "not as lines.txt")
     refused(run(tmp_path), "embeddings.safetensors")
     refused(run(views, "--labels", tmp_path / "no"), "with labels")
-    refused(run(views, "--sample", 1), "at least 2")
+    refused(run(views, "--samples", 1), "at least 2")
     refused(run(views, "--page", text / "page.html"), "cannot be written")
     (tmp_path / "short.txt").write_text("one line", encoding="utf-8")
-    refused(run(model, "--text", tmp_path / "short.txt"), "1 lines")
+    refused(run(model, "--text", tmp_path / "short.txt"), "short.txt holds 1 instance with text")
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_floats_of_eight_bits_are_read(tmp_path):
     z = torch.randn(40, 8, generator=torch.Generator().manual_seed(0)).to(torch.float8_e4m3fn)
     save_file({"z1": z}, tmp_path / "short.safetensors")
     np.save(tmp_path / "long.npy", z.float().numpy())
-    short, long = (json.loads(run(tmp_path / name, "--json", "--sample", 20).stdout)
+    short, long = (json.loads(run(tmp_path / name, "--json", "--samples", 20).stdout)
                    for name in ("short.safetensors", "long.npy"))  # fmt: skip
     assert short["rows"] == 40 and short["views"] == long["views"]
 

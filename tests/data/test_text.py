@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.data.text import read_corpus
+from hypersphere.data.text import has_pairs, read_corpus
 
 
 def test_a_corpus_reads_the_same_from_every_form(tmp_path: Path) -> None:
@@ -53,5 +53,19 @@ def test_damaged_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not UTF-8"):
         read_corpus(str(tmp_path / "latin.txt"))
     (tmp_path / "one.txt").write_text("alone\n")
-    with pytest.raises(ValueError, match="1 instances"):
+    with pytest.raises(ValueError, match="holds 1 instance with text"):
         read_corpus(str(tmp_path / "one.txt"))
+
+
+def test_lines_with_two_texts_each_are_pairs(tmp_path: Path) -> None:
+    contents = {
+        "pairs.txt": "one\ttwo\n\nthree\tfour\tfive\n",
+        "lines.txt": "one\ttwo\nthree\n",
+        "named.csv": "a\tb,c\n1\t2,3\n",
+        "objects.jsonl": '{"a": "1", "b": "2"}\n',
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+        assert has_pairs(str(tmp_path / name)) == (name == "pairs.txt"), name
+    (tmp_path / "binary.tsv").write_bytes(b"\xff\t\xfe\n")
+    assert not has_pairs(str(tmp_path / "binary.tsv")) and not has_pairs(str(tmp_path / "nothing.tsv"))

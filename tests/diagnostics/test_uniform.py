@@ -82,3 +82,14 @@ def test_points_drawn_uniformly_have_these_cosines():
 def test_one_dimension_is_no_sphere():
     with pytest.raises(ValueError, match="at least 2 dimensions, not 1"):
         UniformCosine(1)
+
+
+@pytest.mark.parametrize(("dim", "offset"), [(2, 0.0), (128, 0.3)])
+def test_the_streamed_distance_is_the_sorted_one(dim, offset):
+    """Uniform rows cross the uniform distribution in many bins, rows in a cone in few."""
+    h = uniform_points(700, dim) + offset
+    cosines = torch.nn.functional.normalize(h.double()) @ torch.nn.functional.normalize(h.double()).T
+    cosines = cosines[torch.ones_like(cosines, dtype=torch.bool).triu(1)]
+    uniform = UniformCosine(dim)
+    sorted_one = uniform.wasserstein(cosines)
+    assert uniform.wasserstein_streamed(cosines.split(50_000)) == pytest.approx(sorted_one, rel=1e-6, abs=1e-9)

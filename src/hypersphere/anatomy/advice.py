@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hypersphere.anatomy.evidence import random_batches
 from hypersphere.geometry import angle, chord, normalize
 from hypersphere.names import did_you_mean
 from hypersphere.objectives import list_objectives
@@ -47,6 +48,7 @@ _WITHOUT = {
     "mixup": "it has those of its base: take the base's advice, for a batch that has the mixed negatives too",
     "cloa": "only its base has a temperature or margin: take the base's advice",
 }
+_UNKNOWN = "where its gate closes is not known; sweep it: hypersphere dissect"
 NEITHER = "it has neither a temperature nor a margin"
 CONE = 0.5  # a mean cosine of different rows above which embeddings look untrained
 CAVEAT = (
@@ -112,8 +114,7 @@ def why_not(name: str) -> str:
         return ""
     if name in _WITHOUT or not has:
         return _WITHOUT.get(name, NEITHER)
-    values = "0.05,0.1,0.2,0.5"
-    return f"where its gate closes is not known; sweep it: hypersphere dissect {name} {has[-1]}={values}"
+    return f"{_UNKNOWN} {name} {has[-1]}=0.05,0.1,0.2,0.5"
 
 
 def advise(
@@ -133,12 +134,10 @@ def advise(
     """
     _check(objective, z1, z2, quantile, batch_size)
     h, other = (normalize(z.detach().double(), name)[0] for z, name in ((z1, "z1"), (z2, "z2")))
-    size = min(batch_size or len(h), len(h))
-    order = torch.randperm(len(h), generator=torch.Generator().manual_seed(seed)).to(h.device)
-    batches = [rows for rows in order.split(size) if len(rows) == size] if size < len(h) else [None]
+    batches = random_batches(len(h), batch_size, seed)
+    size = len(batches[0])
     reads, kind = _SOFTMAX.get(objective, ("cross", "cosine"))
-    pairs = [_similarities(h if rows is None else h[rows], other if rows is None else other[rows], reads)
-             for rows in batches]  # fmt: skip
+    pairs = [_similarities(h[rows], other[rows], reads) for rows in batches]
     positive, negatives = (torch.cat(part) for part in zip(*pairs, strict=True))
     number = (size - 1) * (2 if reads == "both" else 1)
     usual = float(_default(objective))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hypersphere.cli.answers import console, fail, need_file, print_table
-from hypersphere.cli.sources import VIEWS, embed_text, load_source, name_rows
+from hypersphere.cli.sources import VIEWS, drawn_lines, embed_text, load_source, name_rows, text_views
 from hypersphere.diagnostics import Diagnosis
 from hypersphere.diagnostics import diagnose as check
 from hypersphere.diagnostics.diagnosis import NORMALISED, QUESTION, shown
@@ -23,6 +23,7 @@ from hypersphere.report import atomic_write
 from hypersphere.report.files import is_stream
 
 PAGES = (".html", ".htm")
+SAMPLES = 4096  # rows compared all with all
 
 
 def diagnose(
@@ -36,15 +37,19 @@ def diagnose(
         typer.Option("--text", metavar="FILE", help="Of a model: the lines to embed. Of a file: what its rows are."),
     ] = None,
     views: Annotated[
-        str, typer.Option("--views", help="Of a model: one, or dropout (two, each with dropout).")
-    ] = "one",
+        str,
+        typer.Option("--views", metavar="KIND", help="Of a model: one, dropout (each line twice), pairs (by tabs)."),
+    ] = "",
     labels: Annotated[
         Path | None, typer.Option("--labels", metavar="FILE", help="Classes: .npy, or a text with one in each line.")
     ] = None,
     arrays: Annotated[
         str, typer.Option("--arrays", metavar="A[,B]", help="Names of the arrays or columns that are the views.")
     ] = "",
-    sample: Annotated[int, typer.Option("--sample", metavar="N", help="Rows compared all with all.")] = 4096,
+    samples: Annotated[
+        int | None,
+        typer.Option("--samples", metavar="N", help="Rows compared all with all (4096); of a model, lines embedded."),
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="Of the sample and of dropout.")
     ] = 0,
@@ -56,14 +61,19 @@ def diagnose(
     Rows are normalised for you. With two views (z1 and z2 of one file, or two files) row i of the second is the
     positive of row i of the first. All rows are read; what needs pairs is taken from a sample, and the answer says so.
     Files may be larger than memory: npy and safetensors are mapped, npz and parquet unpacked to disk and mapped.
+
+    A model embeds a sample of the lines of a text, 512 or 256 pairs, in a minute: hypersphere diagnose MODEL --text
+    lines.txt. Two texts in every line, separated by a tab, are two views.
     """
-    if views not in VIEWS:
+    if views and views not in VIEWS:
         fail(f"--views is one of {', '.join(VIEWS)}, not {views!r}.")
     model = text is not None and Path(source).suffix not in SUFFIXES
     if model and second is not None:
         fail("a model on a text makes its own second view, with --views dropout; leave FILE2 out.")
-    if not model and views != "one":
+    if not model and views:
         fail("--views is for a model on a text; of files, give FILE2 or one file with z1 and z2.")
+    if samples is not None and samples < 2:
+        fail(f"--samples is at least 2, not {samples}.")
     if page is not None:
         _check_page(page, [each for each in (Path(source), second, labels, text) if each is not None])
         _need_matplotlib()
@@ -76,17 +86,20 @@ def diagnose(
         fail("--arrays is for npz, safetensors and parquet; an .npy holds one array, without a name.")
     try:
         if model and text is not None:
-            loaded = embed_text(source, text, views, seed)
+            loaded = embed_text(source, text, text_views(text, views, "one"), seed, samples)
         else:
             loaded = load_source(Path(source), second, names, labelled=labels is None)
             loaded = loaded if text is None else name_rows(loaded, text)
         if labels is not None:
-            loaded = loaded._replace(labels=load_labels(labels))
-        diagnosis = _check(loaded, sample, seed)
+            loaded = loaded._replace(labels=_drawn_labels(load_labels(labels), loaded))
+        diagnosis = _check(loaded, samples or SAMPLES, seed)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         fail(f"{first_line(error).rstrip('.')}.")
     name = f"{Path(source).name} on {text.name}" if model and text is not None else Path(source).resolve().name
     name = printable(name)
+    if loaded.drawn is not None:
+        used = f"{drawn_lines(loaded, seed)}; rows are counted among them.".capitalize()
+        loaded = loaded._replace(note=f"{used} {loaded.note}".rstrip())
     if page is not None:
         _write_page(diagnosis, name, page, loaded.note)
     if as_json:
@@ -96,6 +109,13 @@ def diagnose(
     _print(diagnosis, name, loaded.note)
     if page is not None:
         typer.echo(f"page: {page}")
+
+
+def _drawn_labels(labels: Any, loaded: Loaded) -> Any:
+    """The labels of the lines that were embedded, from one for each line."""
+    if loaded.drawn is None or len(labels) != loaded.lines:
+        return labels
+    return [labels[line] for line in loaded.drawn]
 
 
 def _check(loaded: Loaded, sample: int, seed: int) -> Diagnosis:

@@ -37,7 +37,7 @@ def dissect(
         ),
     ] = None,
     text: Annotated[
-        Path | None, typer.Option("--text", metavar="FILE", help="Lines that the model embeds twice, with dropout.")
+        Path | None, typer.Option("--text", metavar="FILE", help="Lines that the model embeds twice, or pairs by tab.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the figures.")] = Path("dissected"),
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, max=2**63 - 1, help="Of the synthetic batch.")] = 0,

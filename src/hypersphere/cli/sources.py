@@ -9,11 +9,13 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hypersphere.cli.answers import console
+from hypersphere.data.text import has_pairs, read_corpus
 from hypersphere.diagnostics.files import RUN_FILE, Loaded, load_embeddings, text_lines
 from hypersphere.documents import read_yaml
 
-VIEWS = ("one", "dropout")
+VIEWS = ("one", "dropout", "pairs")
 BATCH = 64
+EMBEDDINGS = 512  # made of a text by default: less than a minute of a model like DistilBERT on two cores
 
 
 def load_source(path: Path, second: Path | None = None, arrays: Sequence[str] = (), *, labelled: bool = True) -> Loaded:
@@ -73,33 +75,66 @@ def name_rows(loaded: Loaded, text: Path) -> Loaded:
     return loaded._replace(texts=lines)
 
 
-def embed_text(model: str, text: Path, views: str, seed: int) -> Loaded:
-    """Embeds the lines of a text with a model (a folder, a run, a hub id): in eval mode, or twice with dropout."""
+def text_views(text: Path, views: str, otherwise: str) -> str:
+    """The views of a text: those asked for, or "pairs" if its lines have two texts each, or else ``otherwise``."""
+    return views or ("pairs" if has_pairs(str(text)) else otherwise)
+
+
+def embed_text(
+    model: str, text: Path, views: str, seed: int, samples: int | None = None, *, need_dropout: bool = False
+) -> Loaded:
+    """Embeds texts with a model (a folder, a run, a hub id): lines in eval mode, lines twice with dropout, or pairs.
+
+    ``samples`` lines are drawn at random, by default as many as make 512 embeddings. ``need_dropout``
+    refuses a model without dropout, whose two views of a line are equal.
+    """
     import torch
 
     from hypersphere.encoders.checkpoint import find_folder, open_sentence_model
 
-    lines = read_lines(text)
+    count = 1 if views == "one" else 2
+    corpus = read_corpus(str(text), "pairs" if views == "pairs" else "dropout")
+    lines, samples = len(corpus), EMBEDDINGS // count if samples is None else samples
+    drawn = None
+    if lines > samples:
+        drawn = sorted(torch.randperm(lines, generator=torch.Generator().manual_seed(seed))[:samples].tolist())
+        corpus = corpus.select(drawn)
+    if any("\0" in line for column in corpus.columns for line in column):
+        raise ValueError(f"{text} is not a text: it holds characters of value 0")
     encoder = open_sentence_model(find_folder(model))
+    if need_dropout and views == "dropout" and not _has_dropout(encoder, corpus.columns[0][:2]):
+        raise ValueError(
+            f"{model} has no dropout, so that both views of a line would be equal: give two texts in every line, "
+            "separated by a tab, which should be close"
+        )
     torch.manual_seed(seed)
-    order = sorted(range(len(lines)), key=lambda place: len(lines[place]))  # rows of one length: little padding
     give = _with_dropout if views == "dropout" else _as_encoded
     embeddings = []
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     screen = console(stderr=True)
     hidden = not screen.is_terminal
     with torch.no_grad(), Progress(*columns, console=screen, transient=True, disable=hidden) as bar:
-        for view in range(1 + (views == "dropout")):
-            task = bar.add_task(f"embedding view {view + 1}", total=len(lines))
+        task = bar.add_task("embedding", total=count * len(corpus))
+        for view in range(count):
+            texts = corpus.columns[view if views == "pairs" else 0]
+            order = sorted(range(len(texts)), key=lambda place: len(texts[place]))  # rows of one length: little padding
             parts: list[Any] = []
-            for start in range(0, len(lines), BATCH):
-                batch = [lines[place] for place in order[start : start + BATCH]]
+            for start in range(0, len(texts), BATCH):
+                batch = [texts[place] for place in order[start : start + BATCH]]
                 parts.append(give(encoder, batch).float().cpu())
                 bar.advance(task, len(batch))
             rows = torch.cat(parts)
             embeddings.append(torch.empty_like(rows).index_copy_(0, torch.tensor(order), rows))
     note = " ".join(filter(None, (_of_run(Path(model)), _conditions(encoder))))
-    return Loaded(embeddings[0], embeddings[1] if len(embeddings) > 1 else None, note=note, texts=lines)
+    second = embeddings[1] if count == 2 else None
+    return Loaded(embeddings[0], second, note=note, texts=corpus.columns[0], lines=lines, drawn=drawn)
+
+
+def drawn_lines(loaded: Loaded, seed: int) -> str:
+    """How many lines of how many were embedded."""
+    if loaded.drawn is None:
+        return f"all {loaded.lines:,} lines"
+    return f"{len(loaded.drawn):,} of {loaded.lines:,} lines, drawn at random (seed {seed})"
 
 
 def _as_encoded(encoder: Any, lines: list[str]) -> Any:
@@ -117,6 +152,14 @@ def _with_dropout(encoder: Any, lines: list[str]) -> Any:
     features = {name: value.to(encoder.device) if isinstance(value, torch.Tensor) else value
                 for name, value in encoder.preprocess(lines, prompt=default_prompt(encoder)).items()}  # fmt: skip
     return encoder(features)["sentence_embedding"][:, : encoder.truncate_dim]
+
+
+def _has_dropout(encoder: Any, lines: list[str]) -> bool:
+    """Whether the same lines are embedded differently a second time."""
+    import torch
+
+    with torch.no_grad():
+        return not torch.equal(_with_dropout(encoder, lines), _with_dropout(encoder, lines))
 
 
 def _conditions(encoder: Any) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.cli.answers import fail
-from hypersphere.cli.sources import embed_text, load_source
+from hypersphere.cli.sources import drawn_lines, embed_text, load_source, text_views
 from hypersphere.diagnostics.files import SUFFIXES, VIEW_NAMES, Loaded
 from hypersphere.messages import first_line
 
@@ -42,8 +42,10 @@ def synthetic_views(seed: int) -> Views:
     return Views(z1, z2, labels, about)
 
 
-def find_views(source: str | None, text: Path | None = None, seed: int = 0) -> Views:
-    """Two views from a file or a run, or from a model that embeds the lines of a text twice, with dropout. Without a
+def find_views(
+    source: str | None, text: Path | None = None, seed: int = 0, kind: str = "", samples: int | None = None
+) -> Views:
+    """Two views from a file or a run, or from a model on a text: pairs, or each line twice with dropout. Without a
     source, the views are synthetic."""
     if source is None:
         if text is not None:
@@ -54,12 +56,19 @@ def find_views(source: str | None, text: Path | None = None, seed: int = 0) -> V
     if text is not None and not model:
         fail(f"--text is for a model; {source} holds embeddings by itself.")
     try:
-        loaded = embed_text(source, text, "dropout", seed) if model and text is not None else _read(path)
+        if model and text is not None:
+            kind = text_views(text, kind, "dropout")
+            loaded = embed_text(source, text, kind, seed, samples, need_dropout=True)
+        else:
+            loaded = _read(path)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         fail(f"{first_line(error).rstrip('.')}.")
     name = path.resolve().name
     name = f"{path.resolve().parent.name}/{name}" if name == "model" else name
-    about = f"{name} on {text.name}, twice with dropout" if model and text is not None else name
+    about = name
+    if model and text is not None:
+        how = "each twice with dropout" if kind == "dropout" else "two texts each"
+        about = f"{name} on {text.name}, {drawn_lines(loaded, seed)}, {how}"
     return _checked_views(loaded, path, about)
 
 

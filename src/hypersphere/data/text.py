@@ -70,8 +70,21 @@ def read_corpus(source: str, views: str = "dropout", *, columns: list[str] | Non
         if rows and len(texts[0]) == rows:
             break
     if len(texts[0]) < 2:
-        raise ValueError(f"{source} holds {len(texts[0])} instances with text; training needs at least 2")
+        many = "" if texts[0] else "s"
+        raise ValueError(f"{source} holds {len(texts[0])} instance{many} with text; at least 2 are needed")
     return Corpus(texts, name, empty)
+
+
+def has_pairs(source: str) -> bool:
+    """Whether every line of a text file that is not empty has two texts or more, separated by tabs. A .csv or .jsonl
+    file and a dataset have columns with names instead, of which nobody can tell which are texts."""
+    path = locate(source)
+    if source.startswith("hf:") or not path.is_file() or {".csv", ".json", ".jsonl"} & set(path.suffixes):
+        return False
+    try:
+        return all(len(cells) == 2 for cells in _lines(path, 2, None))  # stops at the first line with one text
+    except ValueError:
+        return False
 
 
 def _lines(path: Path, wanted: int, columns: list[str] | None) -> Iterator[list[str]]:

@@ -11,6 +11,7 @@ from hypersphere.diagnostics.measures import (
     singular_values,
     total_variance,
     uniformity,
+    wasserstein_uniformity,
 )
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "singular_values",
     "total_variance",
     "uniformity",
+    "wasserstein_uniformity",
 ]

@@ -44,6 +44,8 @@ class Loaded(NamedTuple):
     labels: Any = None
     note: str = ""  # names the parts that were left out, if any
     texts: Sequence[str] | None = None  # the text that row i embeds, if known
+    lines: int = 0  # that the text has
+    drawn: Sequence[int] | None = None  # those that were embedded, if not all
 
 
 def load_embeddings(

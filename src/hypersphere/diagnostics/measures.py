@@ -14,9 +14,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from hypersphere.diagnostics.uniform import UniformCosine
 from hypersphere.geometry import unit
 
 TILE = 2048  # rows of a block: 2048² cosines are 16 MB in float32
+SORTED_PAIRS = 1 << 22  # cosines that are kept and sorted for the Wasserstein distance, 32 MB; more are streamed
 RANK_TOLERANCE = 1e-5  # eigenvalues of the covariance above this count, as in Koromilas et al.'s code
 
 
@@ -55,6 +57,21 @@ def uniformity(z: Tensor, t: float = 2) -> float:
     h = unit(z)
     parts = [torch.logsumexp(2 * t * (cosines.double() - 1), dim=0) for cosines in distinct_pairs(h, chordal)]
     return float(torch.logsumexp(torch.stack(parts), dim=0)) - math.log(len(h) * (len(h) - 1) / 2)
+
+
+@torch.no_grad()
+def wasserstein_uniformity(z: Tensor) -> float:
+    """1-Wasserstein distance between the cosines of distinct pairs and those of uniform points: 0 when they are alike,
+    1 when all rows are one (Koromilas et al. 2024). All N(N-1)/2 pairs, in blocks; beyond 2,896 rows to about 1e-9.
+
+    >>> round(wasserstein_uniformity(torch.ones(4, 3)), 6)
+    1.0
+    """
+    _some_rows(z)
+    uniform, parts = UniformCosine(z.shape[1]), distinct_pairs(unit(z))
+    if len(z) * (len(z) - 1) // 2 <= SORTED_PAIRS:
+        return uniform.wasserstein(torch.cat(list(parts)).cpu())
+    return uniform.wasserstein_streamed(parts)
 
 
 @torch.no_grad()

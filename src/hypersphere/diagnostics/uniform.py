@@ -8,13 +8,14 @@ float64's precision; between the panels' ends a cubic through values and derivat
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 CHUNK = 1 << 20  # cosines handled at once
+BINS = 1 << 20  # of the streamed distance
 
 
 class UniformCosine:
@@ -75,6 +76,26 @@ class UniformCosine:
             level = torch.arange(start + 1, start + len(x), dtype=torch.float64) / count
             total += float(self._between(x, level).sum())
         return total
+
+    def wasserstein_streamed(self, parts: Iterable[Tensor]) -> float:
+        """The same distance from parts of the cosines, in memory that does not grow with their number.
+
+        A bin keeps the number and the sum of its cosines, which give ∫ F_M over the bin exactly, and so ∫ |F_M - F|
+        where F_M and F do not cross inside. A bin with a crossing has an error below its width (2e-6) times its share
+        of both distributions.
+        """
+        width = 2 / BINS
+        edges = torch.arange(BINS + 1, dtype=torch.float64) * width - 1
+        counts, offsets = torch.zeros(BINS, dtype=torch.float64), torch.zeros(BINS, dtype=torch.float64)
+        for part in parts:
+            above = part.flatten().clamp(-1, 1).double() + 1  # the lowest edge
+            place = (above / width).long().clamp_max(BINS - 1)
+            counts += place.bincount(minlength=BINS).cpu()
+            offsets += place.bincount(above - place * width, minlength=BINS).cpu()
+        total = counts.sum()
+        below = (counts.cumsum(0) - counts) / total  # F_M at the lower edge
+        measured = below * width + (counts * width - offsets) / total
+        return float((measured - self._area(edges, self.cdf(edges)).diff()).abs().sum())
 
     def _between(self, x: Tensor, level: Tensor) -> Tensor:
         """∫ |level - F| over each interval of the sorted ``x``."""

@@ -11,6 +11,7 @@ from types import ModuleType
 # The module, and what to install for it.
 LIBRARIES: dict[str, str] = {
     "sentence_transformers": "hypersphere-lab[text]",
+    "torchmetrics": "torchmetrics>=1.9",
 }
 
 
