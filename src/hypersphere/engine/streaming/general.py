@@ -67,7 +67,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
     context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.other])
     parameters = list(objective.parameters())
     widths = [direction.num_columns(read) for read in objective.reads]
-    rows, strip_rows = block_sizes(widths, block_rows)
+    rows, strip_rows = block_sizes(widths, block_rows, batch.rows[0].device)
     if not widths:  # an objective of the rows alone
         strip_rows = min(strip_rows, rows_in_cache(batch.rows[0]))
     memory = [batch.rows[0].new_empty(min(rows, shard.size), width) for width in widths]
