@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +22,15 @@ Weights = list[Tensor]
 
 def objective(**settings: Any) -> Any:
     return hs.create_objective("ntxent", temperature=0.5, gather=True, **settings)
+
+
+def section(heading: str) -> str:
+    """The code of a section of the page of integrations."""
+    page = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text(encoding="utf-8")
+    text = page.split(f"## {heading}\n")[1].split("\n## ")[0]
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len([line for line in code.splitlines() if line]) <= 10
+    return str(code)
 
 
 class Pairs(Dataset[dict[str, Tensor]]):

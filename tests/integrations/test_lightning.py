@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.integrations import planted, small
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*isinstance.treespec, LeafSpec.:FutureWarning",  # Lightning's own, of torch
     "ignore:The 'train_dataloader' does not have many workers",
-    "ignore:.*litlogger",
+    "ignore:The number of training batches",
 )
 
 
@@ -89,3 +90,10 @@ def test_what_cannot_work_is_answered_with_one_sentence() -> None:
     assert repr(ours.objective) == "MET(margin=0.3)" and list(ours.children()) == [ours.objective]
     ours.set_objective("met")
     assert ours.objective.gather
+
+
+def test_the_lines_of_the_page_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(small.section("Lightning"), names)
+    assert names["held_out"].held_out.records[-1]["step"] == 7

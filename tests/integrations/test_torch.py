@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import hypersphere as hs
+from tests.integrations import small
 
 CONTEXTS = {"dense": hs.dense, "streamed": lambda: hs.streaming(4)}
 
@@ -120,3 +122,10 @@ def test_a_checkpointed_encoder_has_the_same_gradient(context: Any) -> None:
     torch.testing.assert_close(actual, expected)
     torch.manual_seed(4)
     assert not torch.allclose(gradient(model, objective(model(x1), model(x2))), expected)
+
+
+def test_the_lines_of_the_page_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(small.section("torch.compile, FSDP, bf16, accumulation, checkpointing"), names)
+    assert names["loss"].dtype == torch.float32 and names["encoder"][0].weight.grad is not None

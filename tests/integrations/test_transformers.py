@@ -65,3 +65,11 @@ def test_what_cannot_work_is_answered_with_one_sentence(tmp_path: Path) -> None:
     bad._trainer = trainer
     with pytest.raises(ValueError, match="embed must return the two views of the held-out rows, not a Tensor"):
         bad.on_train_begin(args, trainer.state, trainer.control, model=trainer.model)
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
+def test_the_lines_of_the_page_run_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(small.section("transformers"), names)
+    assert [each["step"] for each in names["trainer"].state.log_history if "eval_gap" in each] == [0, 2, 4]

@@ -16,6 +16,12 @@ from hypersphere.training.verdicts import judge, suspect
 
 Embed = Callable[[], tuple[Tensor, Tensor]]
 
+# Those of ``Measurements`` that a logger gets; verdicts read all of them.
+SHOWN = (
+    "objective", "infonce", "alignment", "uniformity", "positive_cosine", "negative_cosine", "gap", "hardest_gap",
+    "dissipation", "effective_rank", "participation", "embedding_norm",
+)  # fmt: skip
+
 
 class HeldOut:
     """Measures two views of the same held-out rows again and again while a model trains.
@@ -42,7 +48,7 @@ class HeldOut:
         self._known: set[str] = set()  # the names of the verdicts that hold
 
     def measure(self, step: int, modules: Sequence[nn.Module] = ()) -> tuple[dict[str, float], list[str]]:
-        """The numbers that are finite, by name, and a sentence for each verdict that is new or no longer holds."""
+        """The numbers ``SHOWN`` that are finite, and a sentence for each verdict that is new or no longer holds."""
         with preserve_state(modules):
             views = self.embed()
         if not isinstance(views, (tuple, list)) or len(views) != 2 or not all(isinstance(z, Tensor) for z in views):
@@ -54,8 +60,7 @@ class HeldOut:
         names = {verdict.name for verdict in verdicts}
         sentences += [f"{name}: no longer at step {step}." for name in sorted(self._known - names)]
         self._known = names
-        shown = {name: value for name, value in numbers.items() if name not in ("rows", "dimension")}
-        return {name: value for name, value in shown.items() if math.isfinite(value)}, sentences
+        return {name: numbers[name] for name in SHOWN if math.isfinite(numbers[name])}, sentences
 
     def finish(self) -> list[str]:
         """At the end of a training: what the last measurement shows, but too few before it for a verdict."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
+from typing_extensions import Self
 
 from hypersphere.integrations import refuse_old
 from hypersphere.integrations.held_out import HeldOut
@@ -43,9 +44,10 @@ class ContrastiveMixin(_Base):
 
     objective: Objective
 
-    def set_objective(self, objective: Objective | str, **settings: Any) -> None:
-        """Call it in ``__init__``. A name is created with ``gather=True``: negatives of all processes, and the gradient
-        of one process with the whole batch. What the objective learns is trained with the module."""
+    def set_objective(self, objective: Objective | str, **settings: Any) -> Self:
+        """Call it once, in ``__init__`` or after it. A name is created with ``gather=True``: negatives of all
+        processes, and the gradient of one process with the whole batch. What the objective learns is trained with the
+        module."""
         if not isinstance(self, nn.Module):
             raise TypeError(f"{type(self).__name__} needs LightningModule among its bases, after ContrastiveMixin")
         if isinstance(objective, str):
@@ -53,6 +55,7 @@ class ContrastiveMixin(_Base):
         elif settings:
             raise ValueError(f"settings go with the name of an objective, and {objective!r} has its own")
         self.objective = objective
+        return self
 
     def contrastive_step(
         self,

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from hypersphere.integrations import refuse_old
 from hypersphere.integrations.held_out import HeldOut
+from hypersphere.objectives import create_objective
 
 refuse_old("transformers", "transformers")
 
@@ -49,6 +50,7 @@ _LABELS_ARE_OPTIONAL = _LabelsAreOptional()
 class Loss:
     """The ``compute_loss_func`` of a Trainer: an objective of the two views in the model's outputs.
 
+    objective: a function of two views, and of labels where the batch has them; a name is created with ``gather=True``.
     views: a function from the model's outputs to (z1, z2); by default a pair, or a tensor of 2N rows.
 
     The loss of an accumulated step is the mean of its batches, on any number of processes: the Trainer leaves the
@@ -60,9 +62,10 @@ class Loss:
     """
 
     def __init__(
-        self, objective: Callable[..., Tensor], args: TrainingArguments, views: Callable[[Any], Views] = halves
+        self, objective: Callable[..., Tensor] | str, args: TrainingArguments, views: Callable[[Any], Views] = halves
     ) -> None:
-        self.objective, self.args, self.views = objective, args, views
+        self.objective = create_objective(objective, gather=True) if isinstance(objective, str) else objective
+        self.args, self.views = args, views
         logging.getLogger("transformers.trainer").addFilter(_LABELS_ARE_OPTIONAL)
 
     def __call__(self, outputs: Any, labels: Tensor | None = None, num_items_in_batch: Any = None) -> Tensor:
