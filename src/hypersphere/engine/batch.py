@@ -282,7 +282,7 @@ class Direction:
             return self._listed(read, indices, own)
         mask = torch.zeros(len(indices), columns, dtype=torch.bool, device=indices.device)
         if batch.judge is not None and len(indices):
-            self._mark_dropped(read, slice(int(indices[0]), int(indices[-1]) + 1), batch.judge, mask)
+            self._mark_dropped(read, indices, batch.judge, mask)
         if batch.ids is not None:
             for part, place in self.columns(read):
                 mask[:, place] |= self._ids_of(part).equal(batch.ids.keys[indices])
@@ -297,7 +297,11 @@ class Direction:
     def _many_equal_ids(self, indices: Tensor) -> bool:
         ids = self.batch.ids
         assert ids is not None
-        return 8 * int(ids.sizes(ids.keys[indices]).sum()) > len(indices) * self.batch.size
+        return self._too_many_to_list(ids, ids.keys[indices])
+
+    def _too_many_to_list(self, groups: Groups, keys: Tensor) -> bool:
+        """Whether rows of these keys (B,) are many, or on a device that would have to report how many they are."""
+        return not keys.is_cpu or 8 * int(groups.sizes(keys).sum()) > len(keys) * self.batch.size
 
     def _listed(self, read: Read, indices: Tensor, own: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Rows and columns of the own instances and of equal ids, each entry once."""
@@ -312,7 +316,7 @@ class Direction:
             entries.append((line, member + place.start))
         return torch.cat([line for line, _ in entries]), torch.cat([column for _, column in entries])
 
-    def _mark_dropped(self, read: Read, block: slice, guide: Guide, mask: Tensor) -> None:
+    def _mark_dropped(self, read: Read, indices: Tensor, guide: Guide, mask: Tensor) -> None:
         row, _ = self.sources(read)
         threshold = guide.threshold(self.anchor, self.other)
         for part, place in self.columns(read):
@@ -324,7 +328,7 @@ class Direction:
                 else ("other", "same")[row == self.anchor]
             )
             if kind in guide.rule.reads:
-                guide.dropped(row, block, part, threshold, mask[:, place])
+                guide.dropped(row, indices, part, threshold, mask[:, place])
 
     def num_negatives(self, read: Read, indices: Tensor, excluded: Entries) -> Tensor:
         """How many columns of a matrix are negatives of each anchor, from what ``excluded`` returned: (B,) -> (B,)."""
@@ -358,7 +362,7 @@ class Direction:
         keys, views = labels.keys[indices], range(self.num_own(read))
         if not views:
             return torch.zeros(len(indices), self.num_columns(read), dtype=torch.bool, device=indices.device)
-        if 8 * int(labels.sizes(keys).sum()) > len(indices) * self.batch.size:  # too many to be listed
+        if self._too_many_to_list(labels, keys):
             same = torch.cat([labels.equal(keys)] * len(views), dim=1)
             same = pad(same, (0, self.num_extra(read)), value=False)
             same[self.own(indices, read)] = False

@@ -23,14 +23,14 @@ class Guide:
         margin = self.rule.margin * (own.abs() if self.rule.strategy == "relative" else 1)
         return own - margin
 
-    def dropped(self, row: int, block: slice, part: int, threshold: Tensor, out: Tensor) -> None:
-        """Writes True where the cosine of a block of rows with the rows of ``part`` is above the threshold.
+    def dropped(self, row: int, indices: Tensor, part: int, threshold: Tensor, out: Tensor) -> None:
+        """Writes True where the cosine of some rows with the rows of ``part`` is above the threshold.
 
         Cosines that differ by rounding alone count as equal, so that blocks of any size give the same mask.
         """
         rounding = 8 * torch.finfo(threshold.dtype).eps
-        torch.gt(self.cosines(row, block, part), (threshold[block] + rounding).unsqueeze(1), out=out)
+        torch.gt(self.cosines(row, indices, part), (threshold[indices] + rounding).unsqueeze(1), out=out)
 
-    def cosines(self, row: int, block: slice, part: int) -> Tensor:
-        """Cosines of a block of rows with the rows of ``part``: (B, M)."""
+    def cosines(self, row: int, block: slice | Tensor, part: int) -> Tensor:
+        """Cosines of a block of rows, or of those of some indices, with the rows of ``part``: (B, M)."""
         return self.rows[row][block] @ self.rows[part].T

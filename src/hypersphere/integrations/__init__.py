@@ -5,13 +5,16 @@ hs.integrations.sentence_transformers.Loss(model, "dhel", temperature=0.1)
 
 from __future__ import annotations
 
-from importlib import import_module
+import re
+from importlib import import_module, metadata
 from types import ModuleType
 
 # The module, and what to install for it.
 LIBRARIES: dict[str, str] = {
+    "lightning": "lightning>=2.0",
     "sentence_transformers": "hypersphere-lab[text]",
     "torchmetrics": "torchmetrics>=1.9",
+    "transformers": "transformers>=5.0",
 }
 
 
@@ -30,3 +33,27 @@ def __getattr__(name: str) -> ModuleType:
 
 def __dir__() -> list[str]:
     return sorted(LIBRARIES)
+
+
+def refuse_old(module: str, *distributions: str) -> None:
+    """Raises if one of these distributions is installed in a version below the one that ``LIBRARIES`` names."""
+    needed = LIBRARIES[module]
+    for distribution in distributions:
+        try:
+            installed = metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+        if _numbers(installed) < _numbers(needed.partition(">=")[2]):
+            raise ImportError(
+                f"hypersphere.integrations.{module} needs {needed}, and {distribution} {installed} is installed: "
+                f"pip install -U '{needed}'"
+            )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The leading whole numbers of a version.
+
+    >>> _numbers("2.10.0rc1") > _numbers("2.6")
+    True
+    """
+    return tuple(int(each) for each in re.match(r"\d+(?:\.\d+)*", version)[0].split("."))  # type: ignore[index]

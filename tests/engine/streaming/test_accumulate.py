@@ -6,6 +6,7 @@ import torch
 from hypersphere.engine.streaming.accumulate import GradAccumulator, block_sizes, slices
 
 SIZE, DIM = 10, 3
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
 ORDERS = {
     "in order": [(0, 4), (4, 8), (8, 10)],
     "twice": [(0, 10), (0, 10)],
@@ -53,9 +54,26 @@ def test_the_sum_of_products(order: list[tuple[int, int]], how: str, monkeypatch
 
 @pytest.mark.parametrize(("columns", "blocks"), [([100], 2048), ([8192], 2048), ([8192, 8192], 1024), ([2**20], 512)])
 def test_blocks_have_about_as_many_elements_however_wide(columns: list[int], blocks: int) -> None:
-    rows, strip = block_sizes(columns, None)
+    rows, strip = block_sizes(columns, None, CPU)
     assert rows == blocks and 1 <= strip * sum(columns) <= 2**21
-    assert block_sizes(columns, 7) == (7, 7)
+    assert block_sizes(columns, 7, CPU) == block_sizes(columns, 7, GPU) == (7, 7)
+
+
+@pytest.mark.parametrize(
+    ("free", "reserved", "allocated", "columns", "rows"),
+    [
+        (16 * 2**30, 0, 0, [65536], 2048),  # as many rows as pay
+        (8 * 2**30, 2**30, 2**29, [65536, 65536], 8.5 * 2**30 / 16 / 8 / 2**17),  # what torch holds unused is free too
+        (2**27, 0, 0, [2**20], 1),  # hardly any memory: fewer rows than on a CPU
+    ],
+)
+def test_blocks_on_a_gpu_fit_into_its_free_memory(
+    free: int, reserved: int, allocated: int, columns: list[int], rows: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 80 * 2**30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: reserved)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: allocated)
+    assert block_sizes(columns, None, GPU) == (rows, max(1, rows // 4))
 
 
 def test_slices_cover_all_rows_once_and_one_of_no_rows_is_empty() -> None:

@@ -83,7 +83,9 @@ def test_a_gradient_that_exists_in_some_strips_only_is_zero_in_the_others(
     block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Strips of 17 rows in blocks of one, two or four strips; each term has a gradient of its own."""
-    monkeypatch.setattr("hypersphere.engine.streaming.general.block_sizes", lambda widths, rows: (block_rows, 17))
+    monkeypatch.setattr(
+        "hypersphere.engine.streaming.general.block_sizes", lambda widths, rows, device: (block_rows, 17)
+    )
     z1, z2 = (z.requires_grad_() for z in views(60, 5))
     with hs.streaming(17):
         terms = SometimesBoth().terms(z1, z2)

@@ -16,6 +16,10 @@ from hypersphere.engine.objective import Statistics
 # of Python, and small enough to stay in cache, or nearly.
 BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**24, 2**21, (512, 2048)
 
+# On a GPU a block takes this share of the free memory, and a strip this share of a block: the graph of a formula holds
+# several numbers for each similarity, and a larger strip hides the launch of a kernel.
+GPU_SHARE, GPU_STRIP = 16, 4
+
 # Between two operations on this many numbers, they stay in the nearest cache.
 CACHED_ELEMENTS = 2**19
 
@@ -23,13 +27,24 @@ CACHED_ELEMENTS = 2**19
 Weights = dict[str, float | Tensor]
 
 
-def block_sizes(columns: Sequence[int], block_rows: int | None) -> tuple[int, int]:
+def block_sizes(columns: Sequence[int], block_rows: int | None, device: torch.device) -> tuple[int, int]:
     """Rows of a block and of a strip; ``block_rows`` overrides both."""
     if block_rows is not None:
         return block_rows, block_rows
     fewest, most = BLOCK_ROWS
     width = max(1, sum(columns))
+    if device.type == "cuda":
+        rows = max(1, min(most, free_elements(device) // GPU_SHARE // width))
+        return rows, max(1, rows // GPU_STRIP)
     return max(fewest, min(most, BLOCK_ELEMENTS // width)), max(1, STRIP_ELEMENTS // width)
+
+
+def free_elements(device: torch.device) -> int:
+    """How many numbers of float64, the widest type, fit into a GPU's free memory. Memory that torch holds and does not
+    use counts as free."""
+    free, _ = torch.cuda.mem_get_info(device)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return (free + unused) // 8
 
 
 def slices(start: int, stop: int, step: int) -> Iterator[slice]:

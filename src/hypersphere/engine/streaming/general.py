@@ -67,7 +67,8 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
     context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.other])
     parameters = list(objective.parameters())
     widths = [direction.num_columns(read) for read in objective.reads]
-    rows, strip_rows = block_sizes([*widths, 0 if batch.own is None else batch.own.number], block_rows)
+    own_columns = 0 if batch.own is None else batch.own.number
+    rows, strip_rows = block_sizes([*widths, own_columns], block_rows, batch.rows[0].device)
     if not widths:  # an objective of the rows alone
         strip_rows = min(strip_rows, rows_in_cache(batch.rows[0]))
     memory = [batch.rows[0].new_empty(min(rows, shard.size), width) for width in widths]
@@ -91,7 +92,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
             for number, (accumulator, pairs) in enumerate(demanded):
                 last = number == len(demanded) - 1
                 grads = grads_of(pairs, [*leaves, *parameters], retain=not last)
-                num_own = len(leaves) - batch.num_views - 1 - len(matrices)
+                num_own = int(batch.own is not None)
                 of_anchors, of_matrices, of_own, of_parameters = cut(grads, batch.num_views + 1, len(matrices), num_own)
                 accumulator.add_of_anchors(direction, strip, of_anchors)
                 accumulator.add_of_own(direction.local(strip), of_own)

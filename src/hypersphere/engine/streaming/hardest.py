@@ -22,11 +22,11 @@ from hypersphere.geometry.near import with_vectors
 
 @dataclass(frozen=True)
 class SparseGrad:
-    """∂L/∂S of a block with one entry in each of some rows."""
+    """∂L/∂S of a block of rows with one entry in each."""
 
-    rows: Tensor  # (E,) indices in the batch
-    columns: Tensor  # (E,)
-    values: Tensor  # (E,)
+    block: slice
+    columns: Tensor  # (B,) -1: the row has no entry
+    values: Tensor  # (B,)
 
 
 def sweep(
@@ -38,7 +38,7 @@ def sweep(
     parameters = list(objective.parameters())
     active = [each for each in accumulators if each.weights[direction.anchor]]
     widths = [direction.num_columns(read) for read in objective.reads]
-    rows, _ = block_sizes([max(widths)], block_rows)
+    rows, _ = block_sizes([max(widths)], block_rows, batch.rows[0].device)
     memory = batch.rows[0].new_empty(min(rows, shard.size), max(widths))
     statistics: Statistics = {}
     for block in slices(shard.start, shard.stop, rows):
@@ -65,9 +65,7 @@ def sweep(
             # 4. ∂X, ∂Y: one row added for each entry.
             for read, column, grad in zip(objective.reads, columns, of_hardest, strict=True):
                 if grad is not None:
-                    lines = (column >= 0).nonzero().squeeze(1)
-                    entries = SparseGrad(lines + block.start, column[lines], grad[lines])
-                    _accumulate(objective, direction, read, entries, each)
+                    _accumulate(objective, direction, read, SparseGrad(block, column, grad), each)
     return statistics
 
 
@@ -96,14 +94,20 @@ def _hardest(
 def _accumulate(
     objective: PairContract, direction: Direction, read: Read, grad: SparseGrad, accumulator: GradAccumulator
 ) -> None:
-    """∂x_i += ∂s_ij y_j and ∂y_j += ∂s_ij x_i for every entry (i, j)."""
+    """∂x_i += ∂s_ij y_j and ∂y_j += ∂s_ij x_i for every entry (i, j).
+
+    An entry in the columns of another part adds 0 times some row: to pick those of this part, a device would have to
+    report how many they are.
+    """
     row, _ = direction.sources(read)
     rows = direction.batch.rows
     for part, place in direction.columns(read):
+        if place.start == place.stop:
+            continue
         here = (grad.columns >= place.start) & (grad.columns < place.stop)
-        i, j, value = grad.rows[here], grad.columns[here] - place.start, grad.values[here].unsqueeze(1)
-        of_anchors, of_keys = accumulator.get(row), None if objective.one_sided else accumulator.get(part)
-        if of_anchors is not None:
-            of_anchors.index_add_(0, i, apply_metric(objective, rows[part][j]) * value)
+        j, value = torch.where(here, grad.columns - place.start, 0), torch.where(here, grad.values, 0).unsqueeze(1)
+        of_keys = None if objective.one_sided else accumulator.get(part)
+        if accumulator.like[row] is not None:
+            accumulator.add(row, grad.block, apply_metric(objective, rows[part][j]) * value)
         if of_keys is not None:
-            of_keys.index_add_(0, j, apply_metric(objective, rows[row][i]) * value)
+            of_keys.index_add_(0, j, apply_metric(objective, rows[row][grad.block]) * value)

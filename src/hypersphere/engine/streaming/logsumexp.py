@@ -84,7 +84,7 @@ def sweep(
     parameters = list(objective.parameters())
     active = [each for each in accumulators if each.weights[direction.anchor]]
     widths = [direction.num_columns(read) for read in objective.reads]
-    rows, _ = block_sizes(widths, block_rows)
+    rows, _ = block_sizes(widths, block_rows, batch.rows[0].device)
     memory = [batch.rows[0].new_empty(min(rows, shard.size), width) for width in widths]
     statistics: Statistics = {}
     for block in slices(shard.start, shard.stop, rows):
@@ -199,8 +199,8 @@ class Tile:
         _scaled_similarities(rows, keys, scale, out)
         out[:, self.rows.start - self.columns.start :].fill_diagonal_(-inf)
         if batch.ids is not None:
-            of_columns = Groups(batch.ids.keys[self.columns])
-            out[of_columns.members(batch.ids.keys[self.rows])] = -inf
+            keys, of_columns = batch.ids.keys[self.rows], Groups(batch.ids.keys[self.columns])
+            fill_entries(out, of_columns.members(keys) if out.is_cpu else of_columns.equal(keys), -inf)
         return out
 
 
@@ -208,7 +208,7 @@ def differentiate_symmetric(
     objective: PairContract, scale: Scale, batch: Batch, accumulator: GradAccumulator, block_rows: int | None
 ) -> Statistics:
     """The reduced loss; adds its gradients to the accumulator, which must hold all views if the scale is learned."""
-    block_rows, _ = block_sizes([batch.size], block_rows)
+    block_rows, _ = block_sizes([batch.size], block_rows, batch.rows[0].device)
     memory = batch.rows[0].new_empty(min(block_rows, batch.size) * batch.size)
     tiles, parameters = list(_tiles(objective, batch, block_rows)), list(objective.parameters())
     # 1. Similarities, exponentials and their sums, by view.

@@ -3,6 +3,7 @@
     python -m benchmarks.engine                      # all objectives at N = 8192, D = 768
     python -m benchmarks.engine --only infonce --size 2048
     python -m benchmarks.engine --large              # and InfoNCE at N = 65536, D = 256
+    python -m benchmarks.engine --device cuda        # on a GPU, beside the plain form alone: writes engine-cuda.csv
 
 The two sides of every ratio were measured in turns. Ratios of times: below 1 is faster.
 A measurement that writes a file may be interrupted: the same command continues it.
@@ -27,6 +28,7 @@ from hypersphere.report import atomic_write
 from hypersphere.studies.arguments import INTERRUPTED, Arguments, whole_number
 from hypersphere.studies.benchmark import plain
 from hypersphere.studies.benchmark.cases import OURS, PLAIN, Case, as_loss, cases, chosen, inputs, step
+from hypersphere.studies.benchmark.device import SIZES, as_csv, find_device, measured
 from hypersphere.studies.benchmark.engine_page import page
 from hypersphere.studies.benchmark.limits import InfoNCEByHand, Work, blocked, elementwise, whole, work
 from hypersphere.studies.benchmark.measures import fastest, format_duration, in_turns, machine, typical
@@ -241,12 +243,19 @@ def main(arguments: Sequence[str] | None = None, results: Path | None = None) ->
     """``results``: the default file for the result of the whole benchmark."""
     parser = Arguments(prog="python -m benchmarks.engine", description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", metavar="NAME", help="measure this objective only; repeatable")
-    parser.add_argument("--size", type=whole_number(8), default=SIZE, help="N, the batch")
+    parser.add_argument("--size", type=whole_number(8), help=f"N, the batch: {SIZE}, on a GPU each of {SIZES}")
     parser.add_argument("--dim", type=whole_number(1), default=DIM, help="D, the embedding")
     parser.add_argument("--repeats", type=whole_number(1), default=3, help="rounds of which the fastest counts")
     parser.add_argument("--large", action="store_true", help="also InfoNCE at N = 65536, D = 256 (minutes)")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write here, and the table beside it as .md")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:NUMBER")
+    parser.add_argument("--csv", type=Path, metavar="PATH", help="on a GPU, write here instead of engine-cuda.csv")
     options = parser.parse_args(arguments)
+    if options.device != "cpu":
+        return on_device(parser, options)
+    if options.csv:
+        parser.error("--csv goes with --device cuda; on a CPU --json keeps the numbers.")
+    options.size = options.size or SIZE
     complete = not options.only and (options.size, options.dim) == (SIZE, DIM)
     path = options.json or (results if complete else None)
     settings = {"machine": machine(THREADS), "size": options.size, "dim": options.dim, "repeats": options.repeats}
@@ -275,4 +284,24 @@ def main(arguments: Sequence[str] | None = None, results: Path | None = None) ->
         parts.finish()
     print(text)
     progress(written)
+    return 0
+
+
+def on_device(parser: Arguments, options: Any) -> int:
+    """Ours and the plain form on a GPU; the CSV file names the device, so that it can be compared with others'."""
+    path = options.csv or Path("engine-cuda.csv")
+    try:
+        device = find_device(options.device)
+        if options.large or options.json:
+            raise ValueError("--large and --json are for the CPU; on a GPU --csv names the file.")
+        named = chosen(options.only, cases())
+        _need_file(path)
+    except ValueError as error:
+        parser.error(str(error))
+    lines = []
+    for line in measured(named, [options.size] if options.size else SIZES, options.dim, options.repeats, device):
+        lines.append(line)
+        atomic_write(path, as_csv(lines))  # an interruption keeps what was measured
+        progress(", ".join(str(line[key]) for key in ("objective", "by", "size", "seconds", "problem") if line[key]))
+    progress(f"written: {path}")
     return 0
