@@ -128,7 +128,9 @@ def dissect(
         residual = _share(tangent(pull * anchor_scale(inner, inputs), h), coefficients, views)
     else:
         residual = h.new_zeros(len(h))
-    coefficients = replace(coefficients, dropped=_dropped(inner, inputs, coefficients.columns))
+    dropped = dropped_pairs(inner, inputs)
+    if dropped is not None:  # a guide may drop a pair for one of its rows, and the other still moves both
+        coefficients = replace(coefficients, dropped=dropped & (coefficients.columns == 0))
     rows = h.any(dim=1)  # a zero row receives no gradient
     coefficients, measured = coefficients.of_anchors(rows), ~whole.isnan()
     total, whole = coefficients.negative.sum(dim=1), torch.where(rows, whole, 0.0)
@@ -179,16 +181,15 @@ def _without_anchors(loss: Any) -> Any:
     return type(loss)(base=inner, **{name: getattr(loss, name) for name in loss.settings() if name not in common})
 
 
-def _dropped(inner: Any, inputs: Inputs, columns: Tensor) -> Tensor | None:
-    """(N, 2N + M) True at pairs that ids or a guide leave out; None: nothing can. A pair that a guide drops for one of
-    its rows may have a coefficient because of the other."""
+def dropped_pairs(loss: Any, inputs: Inputs) -> Tensor | None:
+    """(N, 2N + M) True at the pairs of the first view's anchors that ids or a guide leave out, in the order of
+    ``Coefficients.columns``; None: nothing is left out."""
+    inner, inputs = _without_wrappers(loss, inputs)
     if getattr(inner, "reads_guide", False) or (inputs.ids is None and inputs.guide is None):
         return None
     batch, _ = assemble(PairwiseObjective(), inputs)
-    left_out = ~Direction(batch, 0, with_extra=("both",)).mask(
-        "both", torch.arange(len(columns), device=columns.device)
-    )
-    return left_out & (columns == 0)
+    indices = torch.arange(batch.size, device=inputs.z1.device)
+    return ~Direction(batch, 0, with_extra=("both",)).mask("both", indices)
 
 
 def _by_autograd(call: Loss, views: Views, same_label: Tensor | None) -> Coefficients:
