@@ -171,6 +171,11 @@ def test_bad_input_gets_one_sentence(name: str, given: dict[str, Any], message: 
         hs.create_objective(name)(*views(4, 3), **given)
 
 
+def test_own_negatives_are_not_dissected() -> None:
+    with pytest.raises(ValueError, match="dissect takes negatives"):
+        hs.dissect(hs.create_objective("infonce"), *views(4, 3), negatives=torch.ones(4, 2, 3))
+
+
 def test_gather_is_a_group_or_a_flag() -> None:
     with pytest.raises(ValueError, match="infonce's gather must be True, False or a group"):
         hs.create_objective("infonce", gather="yes")

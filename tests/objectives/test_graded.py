@@ -47,6 +47,42 @@ def test_it_is_exact_on_three_processes() -> None:
     hs.testing.assert_distributed_exact(hs.create_objective("cosent", similarity="angle"), world_size=3)
 
 
+def plain(z1: Tensor, z2: Tensor, similarity: str, scale: float) -> Tensor:
+    """All pairs of pairs as one matrix."""
+    h, other = (torch.nn.functional.pad(torch.nn.functional.normalize(z), (0, 1)) for z in (z1, z2))
+    cosines = (h * other).sum(dim=1)
+    if similarity == "angle":
+        cosines = (cosines + (h * torch.cat([-other[:, 3:], other[:, :3]], dim=1)).sum(dim=1)).abs()
+    terms = (scale * (cosines.unsqueeze(1) - cosines)).exp() * (SCORES.unsqueeze(1) < SCORES)
+    return torch.log(1 + terms.sum())
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "angle"])
+def test_torch_func_and_second_derivatives_are_those_of_the_plain_form(similarity: str) -> None:
+    z1, z2 = views()
+    objective = hs.create_objective("cosent", similarity=similarity, scale=3.0)
+    ours = lambda z: objective(z, z2, scores=SCORES)  # noqa: E731
+    theirs = lambda z: plain(z, z2, similarity, 3.0)  # noqa: E731
+    expected = torch.autograd.functional.hessian(theirs, z1)
+    assert expected.isfinite().all()
+    for hessian in (torch.func.hessian, lambda f: lambda z: torch.autograd.functional.hessian(f, z)):
+        torch.testing.assert_close(hessian(ours)(z1), expected)
+    for derivative in (torch.func.grad, torch.func.jacrev, torch.func.jacfwd):
+        torch.testing.assert_close(derivative(ours)(z1), torch.func.grad(theirs)(z1))
+    leaf, upstream = z1.clone().requires_grad_(), torch.tensor([1.0, -2.0], dtype=torch.float64)
+    for context in (hs.dense, lambda: hs.streaming(3)):
+        with context():
+            (several,) = torch.autograd.grad(ours(leaf), leaf, upstream, is_grads_batched=True)
+        torch.testing.assert_close(several, upstream[:, None, None] * torch.func.grad(theirs)(z1))
+
+
+def test_similarities_far_apart_have_finite_derivatives() -> None:
+    """Exponents up to λ = 1e4, in single precision."""
+    z1, z2 = (z.float() for z in views())
+    objective = hs.create_objective("cosent", scale=1e4)
+    assert torch.autograd.functional.hessian(lambda z: objective(z, z2, scores=SCORES), z1).isfinite().all()
+
+
 def test_only_the_order_and_the_ties_of_the_scores_matter() -> None:
     objective, (z1, z2) = hs.create_objective("cosent"), views()
     expected = value_and_gradients(objective, z1, z2, SCORES)

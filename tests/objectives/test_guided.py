@@ -32,8 +32,11 @@ def guided(base: Any, **settings: Any) -> Any:
 @pytest.mark.parametrize("strategy", ["absolute", "relative"])
 @pytest.mark.parametrize("margin", [0.0, 0.2, -0.1])
 def test_gist_by_loops(margin: float, strategy: str) -> None:
-    """One softmax over query-document, query-query and document-document pairs, judged one by one."""
+    """One softmax over query-document, query-query and document-document pairs, judged one by one; some positives are
+    dissimilar to the guide, where a relative margin must not rise with their cosine."""
     (z1, z2), (g1, g2) = views(8, 5), guides()
+    g2[::2] *= -1
+    assert sorted((normalize(g1) * normalize(g2)).sum(dim=1).sign().tolist()) == [-1.0] * 4 + [1.0] * 4
     x, y, gx, gy = (normalize(z).tolist() for z in (z1, z2, g1, g2))
     dot = lambda a, b: sum(p * q for p, q in zip(a, b, strict=True))  # noqa: E731
     losses = []

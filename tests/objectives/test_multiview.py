@@ -152,6 +152,11 @@ def test_pairwise_is_the_mean_over_pairs() -> None:
     expected = [base(a, b, ids=ids).item() for a, b in itertools.combinations(zs, 2)]
     loss = hs.create_objective("pairwise", base="dcl")(*zs[:2], views=zs[2:], ids=ids)
     assert loss.item() == pytest.approx(sum(expected) / 6, rel=1e-12)
+    guides = [z.roll(1, dims=1)[:, :3] for z in four()]  # one for each view: each pair is judged by its own
+    pairs = itertools.combinations(range(4), 2)
+    expected = [base(zs[v], zs[w], guide=(guides[v], guides[w])).item() for v, w in pairs]
+    loss = hs.create_objective("pairwise", base="dcl")(*zs[:2], views=zs[2:], guide=tuple(guides))
+    assert loss.item() == pytest.approx(sum(expected) / 6, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["mv_infonce", "mv_dhel"])

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import eval_gegenbauer, gamma, hyp0f1, hyp1f1
 
 from tests.reference.features import refuse_negatives
-from tests.reference.slices import columns_of, prediction
+from tests.reference.slices import columns_of, epps_pulley, prediction
 from tests.reference.vectors import Labels, Matrix, Rows, dot, mean, unit_rows
 
 Function = Callable[[float], float]
@@ -76,17 +76,15 @@ def test_of(rows: Matrix, test: str, phi: Function) -> float:
 
 def sliced(rows: Matrix, directions: Rows | None, knots: int, t_max: float) -> float:
     """sigreg's statistic against the characteristic function of one coordinate of a uniform unit vector."""
-    dim, step = len(rows[0]), t_max / (knots - 1)
-    statistics = []
-    for direction in columns_of(directions, dim):
-        values = [dot(row, direction) for row in rows]
-        for k in range(knots):
-            t = k * step
-            real = mean([math.cos(t * x) for x in values]) - float(hyp0f1(dim / 2, -t * t / 4))
-            imaginary = mean([math.sin(t * x) for x in values])
-            weight = step if k in (0, knots - 1) else 2 * step
-            statistics.append(len(rows) * weight * math.exp(-t * t / 2) * (real**2 + imaginary**2))
-    return knots * mean(statistics)
+    dim = len(rows[0])
+    return mean(
+        [
+            epps_pulley(
+                [dot(row, direction) for row in rows], knots, t_max, lambda t: float(hyp0f1(dim / 2, -t * t / 4))
+            )
+            for direction in columns_of(directions, dim)
+        ]
+    )
 
 
 def sphere_jepa(

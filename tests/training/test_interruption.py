@@ -101,7 +101,7 @@ finally:
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signalled_run_saves_its_step_and_resumes_to_the_weights_of_an_undisturbed_one(
+def test_a_signalled_run_saves_its_step_and_resumes_to_the_weights_of_an_uninterrupted_one(
     tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int
 ) -> None:
     before = [signal.getsignal(each) for each in interruption.SIGNALS]

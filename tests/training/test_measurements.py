@@ -155,3 +155,47 @@ def test_wrong_input_is_refused_in_one_sentence() -> None:
         Monitor(hs.create_objective("infonce"), every=-1)
     with pytest.raises(ValueError, match="budget is a share"):
         Monitor(hs.create_objective("infonce"), budget=0)
+
+
+@pytest.mark.parametrize("by", ["ids", "guide"])
+def test_pairs_that_are_left_out_are_no_negatives_of_the_measurements(by: str) -> None:
+    """Two batches, the second of which has no negatives left, against loops over the pairs that stay."""
+    z1, z2 = views(11)
+    ids = torch.tensor([0, 0, 1, 2, 2, 2, 3, 4, 4, 4, 4])
+    guide = nn.functional.one_hot(ids).float()  # equal ids: more similar than the positive less the margin, the same
+    parts = [slice(0, 7), slice(7, 11)]
+    base = {"name": "infonce", "temperature": 0.3}
+    objective = hs.create_objective(**base) if by == "ids" else hs.create_objective("guided", base=base, margin=0.5)
+    known = {"ids": ids} if by == "ids" else {"guide": (guide, guide)}
+    cut = [{"ids": ids[part]} if by == "ids" else {"guide": (guide[part], guide[part])} for part in parts]
+    batches = [(z1[part], z2[part], None, each) for part, each in zip(parts, cut, strict=True)]
+    measurement = measure_batches(objective, batches)
+    cosines, gaps, hardest, gates, shares, losses = ([] for _ in range(6))
+    for part in parts:
+        h, other = (nn.functional.normalize(z[part].double(), dim=1) for z in (z1, z2))
+        for i in range(len(h)):
+            left = [j for j in range(len(h)) if ids[part][j] != ids[part][i]]
+            row = {j: float(h[i] @ other[j]) for j in [i, *left]}
+            powers = {j: math.exp(each / 0.3) for j, each in row.items()}
+            losses.append(math.log(sum(powers.values())) - row[i] / 0.3)
+            if not left:
+                continue
+            push = sum(powers[j] for j in left)
+            cosines += [row[j] for j in left]
+            gaps.append(np.mean([float((h[i] - other[j]).norm()) for j in left]) - float((h[i] - other[i]).norm()))
+            hardest.append(row[i] - max(row[j] for j in left))
+            gates.append(push / sum(powers.values()))
+            shares.append(max(powers[j] for j in left) / push)
+    assert len(gaps) == 7  # none in the second batch
+    assert measurement.negative_cosine == pytest.approx(np.mean(cosines), rel=1e-5)
+    assert measurement.negative_spread == pytest.approx(np.std(cosines), rel=1e-5)
+    assert measurement.gap == pytest.approx(np.mean(gaps), rel=1e-5)
+    assert measurement.hardest_gap == pytest.approx(np.mean(hardest), rel=1e-5)
+    assert measurement.hardest_gap_10 == pytest.approx(np.quantile(hardest, 0.1), rel=1e-4)
+    assert measurement.dissipation == pytest.approx(np.mean(gates), rel=1e-6)
+    assert measurement.hardest_weight == pytest.approx(np.mean(shares), rel=1e-6)
+    assert measurement.objective == pytest.approx(np.mean(losses), rel=1e-5)
+    alone = measure(objective, z1[7:], z2[7:], **{name: cut[1][name] for name in known})
+    assert math.isnan(alone.gap) and math.isnan(alone.negative_cosine) and alone.objective == 0
+    first = measure(objective, z1, z2, **known, rows=7)  # cut with the rows
+    assert first.gap == measure(objective, z1[:7], z2[:7], **cut[0]).gap

@@ -13,8 +13,12 @@ import torch
 from transformers import TrainerCallback
 
 import hypersphere as hs
+from hypersphere.geometry import unit
 from hypersphere.training.journal import Journal, read_journal
-from hypersphere.training.monitor import Monitor, measure, measure_batches, multiples
+from hypersphere.training.load import parse_recipe
+from hypersphere.training.monitor import Monitor, measure, measure_batches, multiples, watch
+from hypersphere.training.run import create_task
+from tests.training import worlds
 from tests.training.two_views import trainer_of, watched
 from tests.training.worlds import views
 
@@ -224,3 +228,38 @@ def test_what_is_still_to_come_is_counted_step_by_step() -> None:
         for most in (1, 9, 21):
             due = [step for step in range(1, most + 1) if step % every == 0 or step == most]
             assert all(multiples(at, most, every) == sum(step > at for step in due) for at in range(most + 1))
+
+
+@pytest.mark.parametrize("guided", [False, True])
+def test_a_run_measures_with_the_ids_and_the_guide_it_trains_with(tmp_path: Path, guided: bool) -> None:
+    source = worlds.pairs(tmp_path, different=5)
+    objective = {"name": "infonce", "temperature": 0.1}
+    if guided:
+        objective |= {"guide": str(worlds.sentence_model(tmp_path)), "guide_margin": 0.02}
+    tree = worlds.text_recipe(
+        tmp_path,
+        data={"source": str(source), "views": "pairs", "held_out": 8},
+        encoder={"dropout": 0.0},
+        objective=objective,
+    )
+    task = create_task(parse_recipe(tree), tmp_path / "run", print)
+    monitor = watch(task, parse_recipe(tree), tmp_path / "metrics.jsonl", print)
+    monitor.observe(0)
+    journal = {line["split"]: line for line in read_journal(tmp_path / "metrics.jsonl")}
+    for split, batch in (("training", task.sample), ("held_out", task.held_out[0])):
+        known = task.trainer.known(batch)
+        assert "ids" in known and ("guide" in known) == guided
+        with torch.no_grad():
+            z = task.trainer.loss.project(task.trainer.embed(task.trainer.encoder, batch))
+            value = task.trainer.loss.objective(z[0], z[1], **known).item()
+            plain = hs.create_objective("infonce", temperature=0.1)(z[0], z[1]).item()
+        assert journal[split]["objective"] == pytest.approx(value, rel=1e-5) and value < plain - 0.05
+        anatomy = hs.dissect(task.trainer.loss.objective, z[0], z[1], **known)
+        assert journal[split]["dissipation"] == pytest.approx(anatomy.dissipation.nanmean().item(), rel=1e-5)
+        ids, cosines = known["ids"], unit(z[0]) @ unit(z[1]).T
+        gaps = []
+        for i in range(len(ids)):
+            left = [j for j in range(len(ids)) if bool(anatomy.counted[i, j])]
+            assert not any(ids[i] == ids[j] for j in left)
+            gaps += [float(cosines[i, i]) - max(float(cosines[i, j]) for j in left)] if left else []
+        assert journal[split]["hardest_gap"] == pytest.approx(sum(gaps) / len(gaps), rel=1e-4)

@@ -111,7 +111,7 @@ def constant(folder: Path, world: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Trains in a world without interruption, once, and returns the folder of the run."""
 
     @functools.cache
@@ -132,8 +132,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
     ],
     ids=["text-after-5", "digits-after-10", "digits-while-5-is-written"],
 )
-def test_a_killed_run_resumes_to_the_weights_of_an_undisturbed_one(
-    tmp_path: Path, undisturbed: Callable[[str], Path], world: str, moment: str, step: int
+def test_a_killed_run_resumes_to_the_weights_of_an_uninterrupted_one(
+    tmp_path: Path, uninterrupted: Callable[[str], Path], world: str, moment: str, step: int
 ) -> None:
     torch.set_num_threads(1)  # as in the process that is killed: another number of threads adds up in another order
     path = str(constant(tmp_path, world))
@@ -147,7 +147,7 @@ def test_a_killed_run_resumes_to_the_weights_of_an_undisturbed_one(
     assert done.exit_code == 0, done.output
     continued = next(line for line in done.stdout.splitlines() if line.startswith("Continuing from step "))
     assert int(continued.split()[-1].strip(".")) >= step
-    assert_same(undisturbed(world), run)
+    assert_same(uninterrupted(world), run)
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     steps = [(line["step"], line["split"]) for line in lines]
     assert len(steps) == len(set(steps)) > 2
@@ -179,7 +179,7 @@ def test_json_alone_is_printed_where_it_is_asked_for(tmp_path: Path) -> None:
 )
 def test_two_processes_are_one_with_the_same_global_batch(tmp_path: Path, world: str, launcher: list[str]) -> None:
     """Negatives of both, uneven shares (a batch of 9), a head and a learned temperature beside the encoder, texts that
-    are equal on both."""
+    are equal on both, and a model that guides both."""
     changes: dict[str, Any] = {
         "steps": 5,
         "checkpoint": {"every": 5},
@@ -188,6 +188,7 @@ def test_two_processes_are_one_with_the_same_global_batch(tmp_path: Path, world:
         "optimizer": {"name": "sgd", "lr": 0.1},
     }
     if world == "text":
+        changes["objective"] |= {"guide": str(worlds.sentence_model(tmp_path)), "guide_margin": 0.02}
         tree = worlds.text_recipe(
             tmp_path,
             data={"source": str(worlds.pairs(tmp_path, different=16)), "views": "pairs"},

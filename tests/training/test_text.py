@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from transformers import AutoModel, AutoTokenizer
 import hypersphere as hs
 from hypersphere.encoders.checkpoint import default_prompt
 from hypersphere.encoders.text import create_text_encoder, describe, skipped_tokens
+from hypersphere.geometry import unit
 from hypersphere.studies.compare.cells import cell_id
+from hypersphere.training.equal_texts import text_ids
 from hypersphere.training.journal import read_journal
 from hypersphere.training.load import parse_recipe, read_recipe
 from hypersphere.training.run import NotPreparedError, create_task, train
-from hypersphere.training.text import Chunks, TextTask, _refuse_equal_views, equal_pairs, text_ids
+from hypersphere.training.text import Chunks, TextTask, _refuse_equal_views
 from tests.training import worlds
 from tests.training.worlds import quiet
 
@@ -284,26 +287,12 @@ def test_a_prompt_that_leaves_no_room_for_a_text_is_refused(tmp_path: Path) -> N
 # --- equal texts
 
 
-def test_ids_are_those_of_the_texts_and_the_same_everywhere() -> None:
-    ids = text_ids(["a cat", "a dog", "a cat", "a cat "])
-    assert ids[0] == ids[2] and len(set(ids.tolist())) == 3 and bool((ids >= 0).all())
-    assert ids[0].item() == 3745569759787347665  # on any machine
-
-
-@pytest.mark.parametrize(("texts", "column"), [(1, 0), (2, 1), (3, 1)])
-def test_a_batch_has_the_ids_of_its_documents(tmp_path: Path, texts: int, column: int) -> None:
+@pytest.mark.parametrize("texts", [1, 2, 3])
+def test_a_batch_has_the_ids_of_its_texts(tmp_path: Path, texts: int) -> None:
     tokenizer = AutoTokenizer.from_pretrained(str(worlds.encoder(tmp_path)))
     rows = [[f"red {row}", "cat" if row % 2 else "dog", f"bird {row}"][:texts] for row in range(4)]
     batch = Chunks(tokenizer, 16, 3, twice=False, ids=True)([{"row": i, "texts": row} for i, row in enumerate(rows)])
-    assert torch.equal(batch["ids"], text_ids([row[column] for row in rows]))
-    assert ("ids_negatives" in batch) == (texts == 3)
-
-
-def test_counted_pairs_are_those_that_loops_find() -> None:
-    ids, negatives = torch.randint(5, (12,)), torch.randint(8, (7,))
-    own = sum(int(ids[i] == ids[j]) for i in range(12) for j in range(i))
-    further = sum(int(i == k) for i in ids for k in negatives)
-    assert equal_pairs(ids) == own and equal_pairs(ids, negatives) == own + further
+    assert torch.equal(batch["text_ids"], torch.stack([text_ids(row) for row in rows]))
 
 
 @pytest.mark.parametrize("texts", [2, 3])
@@ -334,6 +323,28 @@ def test_equal_texts_are_no_negatives_unless_the_recipe_wants_them(tmp_path: Pat
     assert losses[True] == pytest.approx(objective(z[0], z[1], **known, **negatives).item(), rel=1e-5)
     assert losses[False] == pytest.approx(objective(z[0], z[1], **negatives).item(), rel=1e-5)
     assert losses[True] < losses[False] - 0.1
+
+
+def test_a_query_that_is_anothers_query_or_document_is_no_negative_of_it(tmp_path: Path) -> None:
+    """On pairs whose documents are all different."""
+    queries, documents = worlds.sentences(8, 1), worlds.sentences(8, 2)
+    queries[5], queries[6] = queries[1], documents[3]
+    source = tmp_path / "pairs.tsv"
+    source.write_text("".join(f"{query}\t{document}\n" for query, document in zip(queries, documents, strict=True)))
+    tree = worlds.text_recipe(tmp_path, data={"source": str(source), "views": "pairs"})
+    tree["encoder"]["dropout"] = 0.0
+    task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
+    batch = task.trainer.data_collator([task.trainer.train_dataset[row] for row in range(8)])  # type: ignore[index]
+    with torch.no_grad():
+        value = task.trainer.compute_loss(task.trainer.model, batch).item()
+        h, other = (unit(each) for each in task.trainer.loss.project(task.trainer.embed(task.trainer.encoder, batch)))
+    apart = [(1, 5), (5, 1), (3, 6), (6, 3)]
+    losses = []
+    for i in range(8):
+        logits = {j: float(h[i] @ other[j]) / 0.1 for j in range(8) if (i, j) not in apart}
+        losses.append(math.log(sum(map(math.exp, logits.values()))) - logits[i])
+    assert value == pytest.approx(sum(losses) / 8, rel=1e-5)
+    assert task.counted() == {"masked_pairs": 2}
 
 
 def test_a_run_tells_how_many_pairs_it_masked_and_a_resumed_one_goes_on_counting(tmp_path: Path) -> None:

@@ -107,13 +107,15 @@ class Anatomy:
 
     @property
     def counted(self) -> Tensor:
-        """(N, M) False at an anchor's own instance and at other instances that are its positives."""
+        """(N, M) False at an anchor's own instance, at other instances that are its positives, and at those that ids or
+        a guide leave out."""
         size = len(self.anchors)
         own = torch.eye(size, dtype=torch.bool, device=self.anchors.device)
         extra = own.new_zeros(size, len(self.negatives) - 2 * size)
         left_out = torch.cat([own, own, extra], dim=1)
-        related = self.coefficients.same_label
-        return ~(left_out if related is None else left_out | related)
+        for each in (self.coefficients.same_label, self.coefficients.dropped):
+            left_out = left_out if each is None else left_out | each
+        return ~left_out
 
     def lemma1(self, step: float = STEP, negative: str = "hardest") -> Tensor:
         """(N,) True where the ratio lies between both ends of Lemma 1's interval for a step λ."""

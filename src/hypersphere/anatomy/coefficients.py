@@ -37,8 +37,8 @@ class Coefficients:
     """Derivatives of a loss in the similarities of the N anchors h_i of the first view.
 
     positive: (N,) of h_i·h'_i; cross: (N, N) of h_i·h'_j; same: (N, N) of h_i·h_j, with zero diagonals;
-    extra: (N, M) of h_i·n_j; same_label: (N, 2N + M) True at rows of other instances that are positives too, by their
-    label; None: there are none.
+    extra: (N, M) of h_i·n_j. Both of shape (N, 2N + M), None if there are none: same_label, True at rows of other
+    instances that are positives too, by their label; dropped, True at pairs that ids or a guide leave out.
     """
 
     positive: Tensor
@@ -46,6 +46,7 @@ class Coefficients:
     same: Tensor
     extra: Tensor
     same_label: Tensor | None = None
+    dropped: Tensor | None = None
 
     @property
     def columns(self) -> Tensor:
@@ -93,27 +94,22 @@ def same_label_of(labels: Tensor, more: int) -> Tensor:
 
 def of_objective(
     objective: PairwiseObjective,
-    h: Tensor,
-    other: Tensor,
-    labels: Tensor | None,
-    extra: Tensor | None,
+    inputs: Inputs,
     scope: str,
     away: float | None = None,
     roles: tuple[str, ...] = ROLES,
 ) -> Coefficients:
-    """Coefficients of one of our pairwise objectives.
+    """Coefficients of one of our pairwise objectives, in unit rows.
 
     scope "anchor": gradient of L_i in its own similarities (the batch loss is taken as Σ_i L_i); "batch": gradient of
     the objective as it is reduced, where h_i is also a negative of others, and a positive of h'_i if the objective has
     both directions. ``away``: replaces the similarities of all positives by this value and leaves negatives unchanged.
     ``roles``: restricts the gradient to that of h_i as an anchor, or as a key of others.
     """
-    if objective.labelled and labels is None:
-        labels = torch.full((len(h),), -1, device=h.device)
-    same_label = (
-        same_label_of(labels, 0 if extra is None else len(extra)) if objective.labelled and labels is not None else None
-    )
-    batch, _ = assemble(objective, Inputs(h, other, labels, extra))
+    h = inputs.z1
+    if objective.labelled and inputs.labels is None:
+        inputs = replace(inputs, labels=torch.full((len(h),), -1, device=h.device))
+    batch, _ = assemble(objective, inputs)
     by_direction: list[Statistics] = []
     leaves: list[tuple[Direction, Tensor, list[Tensor]]] = []
     with torch.enable_grad():
@@ -126,6 +122,7 @@ def of_objective(
     grads = iter(torch.autograd.grad(total, flat, allow_unused=True))
     size, more = batch.size, batch.num_extra
     square = h.new_zeros(size, size)
+    same_label = same_label_of(inputs.labels, more) if objective.labelled and inputs.labels is not None else None
     result = Coefficients(h.new_zeros(size), square, square.clone(), h.new_zeros(size, more), same_label)
     for direction, positive, matrices in leaves:
         own = next(grads)
@@ -203,9 +200,7 @@ def _place(
             result.same.add_(part if anchors else 0).add_(part.T if keys else 0)
 
 
-def without_positives(
-    objective: PairwiseObjective, h: Tensor, other: Tensor, labels: Tensor | None, extra: Tensor | None, scope: str
-) -> tuple[Tensor, str]:
+def without_positives(objective: PairwiseObjective, inputs: Inputs, scope: str) -> tuple[Tensor, str]:
     """Sums (N,) of the negatives' coefficients without dissipation, and where the positives were moved, in words.
 
     The sum is the limit for a positive similarity towards -∞ where that is finite, and elsewhere (a squared hinge,
@@ -214,9 +209,9 @@ def without_positives(
     """
 
     def sums(away: float | None, *roles: str) -> Tensor:
-        return of_objective(objective, h, other, labels, extra, scope, away, roles).negative.sum(dim=1)
+        return of_objective(objective, inputs, scope, away, roles).negative.sum(dim=1)
 
-    kept = sums(None, "key") if scope == "batch" else h.new_zeros(len(h))
+    kept = sums(None, "key") if scope == "batch" else torch.zeros_like(inputs.z1[:, 0])
     if math.isinf(objective.farthest):
         away = math.copysign(FAR, objective.farthest)
         limit, beyond = sums(away, "anchor"), sums(2 * away, "anchor")
@@ -226,15 +221,13 @@ def without_positives(
     return sums(-1.0, "anchor") + kept, "at the antipode"
 
 
-def anchor_scale(
-    objective: PairwiseObjective, h: Tensor, other: Tensor, labels: Tensor | None, extra: Tensor | None
-) -> float:
+def anchor_scale(objective: PairwiseObjective, inputs: Inputs) -> float:
     """Factor between an anchor's own coefficients in the scope "anchor" and those of the batch loss."""
     alone, shared = (
-        of_objective(objective, h, other, labels, extra, scope, roles=("anchor",)).columns.abs().sum().item()
+        of_objective(objective, inputs, scope, roles=("anchor",)).columns.abs().sum().item()
         for scope in ("anchor", "batch")
     )
-    return alone / shared if shared else float(len(h))
+    return alone / shared if shared else float(len(inputs.z1))
 
 
 def of_callable(loss: Loss, views: Views, same_label: Tensor | None = None) -> Coefficients:

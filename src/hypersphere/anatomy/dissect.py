@@ -25,10 +25,12 @@ from hypersphere.anatomy.coefficients import (
     without_positives,
 )
 from hypersphere.engine import Inputs
+from hypersphere.engine.batch import Direction, assemble
 from hypersphere.engine.validation import check_inputs
 from hypersphere.geometry import normalize, tangent, unit
 from hypersphere.objectives import Objective, PairwiseObjective, within
 from hypersphere.objectives.anchors import CLOA
+from hypersphere.objectives.guided import Guided
 
 REFLECTIONS = 8  # even, so that they make a rotation; two move too little in a thousand dimensions
 
@@ -40,6 +42,11 @@ def dissect(
     labels: Tensor | None = None,
     *,
     negatives: Tensor | None = None,
+    ids: Tensor | None = None,
+    ids_negatives: Tensor | None = None,
+    guide: Tensor | tuple[Tensor, ...] | None = None,
+    guide_negatives: Tensor | None = None,
+    scores: Tensor | None = None,
     scope: str = "anchor",
     most_anchors: int = 64,
     name: str | None = None,
@@ -49,17 +56,18 @@ def dissect(
     Our pairwise objectives are taken apart from their similarities, in the scope "anchor" (the gradient of L_i in h_i,
     as Li et al. write it) or "batch" (the full gradient of the batch loss in h_i). Any other callable is taken apart
     through autograd, in the scope of the batch (of their sum, if it returns several numbers); its dissipation is
-    measured on the first ``most_anchors`` anchors by moving each one's positive to the antipode. CLOA is taken apart
-    like its base. A gradient that no combination of positives and negatives expresses, such as CLOA's pull, is reported
-    as a residual. Rows are normalised first, and everything is computed in float64.
+    measured on the first ``most_anchors`` anchors by moving each one's positive to the antipode. CLOA and ``guided``
+    are taken apart like their base. A gradient that no combination of positives and negatives expresses, such as CLOA's
+    pull, is reported as a residual. Rows are normalised first, and everything is computed in float64.
 
     Dissipation compares an anchor's push with that of the same negatives without its positive: with the positive
     similarity at -∞ where the push has a finite limit there, else (a squared hinge, an angle) at -1, the antipode. The
     vectors of a plain function end at the antipode, so its limit is extrapolated from the path there.
 
-    ``labels`` and ``negatives`` reach our objectives only. Where labels make rows of other instances positives
-    (supcon), all of them pull: dissipation is measured without any of them, and the ratio counts their pulls together.
-    ``name`` is the name of the loss in the result.
+    ``labels``, and ``negatives``, ``ids``, ``guide`` and ``scores`` as in an objective's call, reach our objectives
+    only. A pair that ids or a guide leave out has the coefficient 0 and is no negative. Where labels make rows of other
+    instances positives (supcon), all of them pull: dissipation is measured without any of them, and the ratio counts
+    their pulls together. ``name`` is the name of the loss in the result.
 
     >>> from hypersphere import create_objective
     >>> x = torch.eye(4)
@@ -72,48 +80,59 @@ def dissect(
         raise ValueError(f"scope must be 'anchor' or 'batch', not {scope!r}")
     if most_anchors < 1:
         raise ValueError(f"most_anchors must be at least 1, not {most_anchors}")
-    check_inputs(Inputs(z1, z2, labels, negatives))
+    given = Inputs(z1, z2, labels, negatives, (), ids, ids_negatives, guide, guide_negatives, scores)
+    if isinstance(loss, Objective):
+        loss.refuse_missing(given)
+    elif more := [each for each in given.given if each != "labels"]:
+        raise ValueError(f"{more[0]}= is for hypersphere's objectives; any other loss is called with two views alone")
+    check_inputs(_without_wrappers(loss, given)[1])
+    if negatives is not None and negatives.ndim == 3:
+        raise ValueError("dissect takes negatives (M, D) that all anchors share, not each anchor's own (N, M, D)")
     if len(z1) < 2:
         raise ValueError(f"dissect needs at least two rows, not {len(z1)}")
     (h, inverse_norms), (other, _) = (normalize(z.detach().double(), view) for z, view in ((z1, "z1"), (z2, "z2")))
-    if negatives is not None and not isinstance(loss, Objective):
-        raise ValueError("negatives= are for hypersphere's objectives; any other loss is called with two views alone")
     extra = None if negatives is None else normalize(negatives.detach().double(), "negatives")[0]
+    given = replace(given, z1=h, z2=other, negatives=extra)
     views = (h, other) if extra is None else (h, other, extra)
     loss = _in_double(loss)
-    call = _callable(loss, labels)
-    inner = _without_anchors(loss)
+    inner, inputs = _without_wrappers(loss, given)
+    anchored = any(isinstance(each, CLOA) for each in within(loss))
+    call, inner_call = _callable(loss, given), _callable(inner, inputs)
+    with torch.enable_grad():  # an error raised here is the callable's own
+        value = call(h.clone().requires_grad_(), *views[1:])
     if isinstance(inner, PairwiseObjective) and inner.rows is None and inner.reads and inner.only_similarities:
         if inner.metric(h) is not None:
             scope = "batch"  # whose gradient shows how much of it is no combination of the vectors
-        coefficients = of_objective(inner, h, other, labels, extra, scope)
-        whole, far = without_positives(inner, h, other, labels, extra, scope)
+        coefficients = of_objective(inner, inputs, scope)
+        whole, far = without_positives(inner, inputs, scope)
         method = "coefficients from the objective's own similarities", far
     else:
         scope = "batch"
-        with torch.enable_grad():  # an error raised here is the callable's own
-            value = call(h.clone().requires_grad_(), *views[1:])
         if not value.requires_grad:
             raise ValueError("the loss does not depend on its first view, so there are no anchors to dissect")
-        more = 0 if extra is None else len(extra)
-        related = same_label_of(labels, more) if labels is not None and _labelled(loss) else None
-        coefficients = _by_autograd(_callable(inner, labels), views, related)
+        related = (
+            same_label_of(labels, len(_columns(views)) - 2 * len(h)) if labels is not None and _labelled(loss) else None
+        )
+        coefficients = _by_autograd(inner_call, views, related)
         if isinstance(inner, PairwiseObjective) and inner.reads and inner.one_sided:  # it only opens gates
-            whole, far = without_positives(inner, h, other, labels, extra, scope)
+            whole, far = without_positives(inner, inputs, scope)
         else:
-            whole, far = _at_the_antipode(_callable(inner, labels), views, coefficients, most_anchors)
+            whole, far = _at_the_antipode(inner_call, views, coefficients, most_anchors)
         method = "coefficients from autograd with a private coordinate for every row", far
     said = f"{method[0]}, scope {scope}; dissipation = sum of an anchor's negative coefficients over the same with its "
-    invariant = _rotation_invariant(call, views)
+    invariant = _rotation_invariant(call, views, value.detach())
     if scope == "batch":
         coefficients, residual = _left_over(
-            call, coefficients, views, shared=not invariant and (inner is loss or labels is None)
+            call, coefficients, views, shared=not invariant and (not anchored or labels is None)
         )
-    elif inner is not loss:
-        pull = gradient(call, views) - gradient(_callable(inner, labels), views)
-        residual = _share(tangent(pull * anchor_scale(inner, h, other, labels, extra), h), coefficients, views)
+    elif anchored:
+        pull = gradient(call, views) - gradient(inner_call, views)
+        residual = _share(tangent(pull * anchor_scale(inner, inputs), h), coefficients, views)
     else:
         residual = h.new_zeros(len(h))
+    dropped = dropped_pairs(inner, inputs)
+    if dropped is not None:  # a guide may drop a pair for one of its rows, and the other still moves both
+        coefficients = replace(coefficients, dropped=dropped & (coefficients.columns == 0))
     rows = h.any(dim=1)  # a zero row receives no gradient
     coefficients, measured = coefficients.of_anchors(rows), ~whole.isnan()
     total, whole = coefficients.negative.sum(dim=1), torch.where(rows, whole, 0.0)
@@ -144,6 +163,15 @@ def _labelled(loss: Any) -> bool:
     return any(getattr(each, "labelled", False) for each in within(loss))
 
 
+def _without_wrappers(loss: Any, inputs: Inputs) -> tuple[Any, Inputs]:
+    """The loss without CLOA's term and without a wrapper that only finds negatives to drop; and what it is called
+    with."""
+    loss = _without_anchors(loss)
+    if isinstance(loss, Guided):
+        return _without_wrappers(loss.base, loss.judged(inputs))
+    return loss, inputs
+
+
 def _without_anchors(loss: Any) -> Any:
     """The loss without CLOA's term. That term is tied to directions of its own, so it belongs to the residual."""
     if isinstance(loss, CLOA):
@@ -153,6 +181,17 @@ def _without_anchors(loss: Any) -> Any:
         return loss
     common = ("base", "reduction", "learnable")
     return type(loss)(base=inner, **{name: getattr(loss, name) for name in loss.settings() if name not in common})
+
+
+def dropped_pairs(loss: Any, inputs: Inputs) -> Tensor | None:
+    """(N, 2N + M) True at the pairs of the first view's anchors that ids or a guide leave out, in the order of
+    ``Coefficients.columns``; None: nothing is left out."""
+    inner, inputs = _without_wrappers(loss, inputs)
+    if getattr(inner, "reads_guide", False) or (inputs.ids is None and inputs.guide is None):
+        return None
+    batch, _ = assemble(PairwiseObjective(), inputs)
+    indices = torch.arange(batch.size, device=inputs.z1.device)
+    return ~Direction(batch, 0, with_extra=("both",)).mask("both", indices)
 
 
 def _by_autograd(call: Loss, views: Views, same_label: Tensor | None) -> Coefficients:
@@ -207,10 +246,10 @@ def _explained(coefficients: Coefficients, views: Views) -> Tensor:
     return coefficients.positive.unsqueeze(1) * views[1] + coefficients.columns @ _columns(views)
 
 
-def _rotation_invariant(call: Loss, views: Views) -> bool:
+def _rotation_invariant(call: Loss, views: Views, value: Tensor) -> bool:
     """Whether a rotation of all rows leaves the value unchanged, up to its precision."""
     with torch.no_grad():
-        value, turned = call(*views).sum(), call(*map(rotated, views)).sum()
+        value, turned = value.sum(), call(*map(rotated, views)).sum()
     allowed = 1e-8 if value.dtype == torch.float64 else 1e-4
     return bool((turned - value).abs() <= allowed * (1 + value.abs()))
 
@@ -224,10 +263,10 @@ def rotated(rows: Tensor) -> Tensor:
     return rows
 
 
-def _callable(loss: Any, labels: Tensor | None) -> Loss:
-    """The loss as a function of both views and, optionally, extra negatives."""
+def _callable(loss: Any, inputs: Inputs) -> Loss:
+    """The loss as a function of both views and, optionally, extra negatives; all else is as in ``inputs``."""
     if isinstance(loss, Objective):
-        return lambda a, b, extra=None: loss(a, b, labels, negatives=extra)
+        return lambda a, b, extra=None: loss.evaluate(replace(inputs, z1=a, z2=b, negatives=extra), terms=False)["loss"]
     return lambda a, b: loss(a, b)
 
 

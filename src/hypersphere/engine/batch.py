@@ -14,7 +14,7 @@ from hypersphere.engine.distributed import Shard, agree_on_shapes, gather_rows, 
 from hypersphere.engine.groups import Groups
 from hypersphere.engine.guide import Guide
 from hypersphere.engine.inputs import Inputs
-from hypersphere.engine.mask import mask_except
+from hypersphere.engine.mask import count, mask_except
 from hypersphere.engine.objective import Anchors, PairContract, Read, RowContract
 from hypersphere.engine.validation import check_inputs, check_size
 from hypersphere.geometry import normalize, require_finite, widened
@@ -318,7 +318,6 @@ class Direction:
 
     def _mark_dropped(self, read: Read, indices: Tensor, guide: Guide, mask: Tensor) -> None:
         row, _ = self.sources(read)
-        threshold = guide.threshold(self.anchor, self.other)
         for part, place in self.columns(read):
             kind = (
                 "extra"
@@ -328,13 +327,18 @@ class Direction:
                 else ("other", "same")[row == self.anchor]
             )
             if kind in guide.rule.reads:
-                guide.dropped(row, indices, part, threshold, mask[:, place])
+                guide.dropped(row, indices, part, self._threshold, mask[:, place])
+
+    @cached_property
+    def _threshold(self) -> Tensor:
+        assert self.batch.guide is not None
+        return self.batch.guide.threshold(self.anchor, self.other)
 
     def num_negatives(self, read: Read, indices: Tensor, excluded: Entries) -> Tensor:
         """How many columns of a matrix are negatives of each anchor, from what ``excluded`` returned: (B,) -> (B,)."""
         columns = self.num_columns(read)
         if isinstance(excluded, Tensor):
-            return columns - excluded.sum(dim=1, dtype=torch.int32)
+            return columns - count(excluded)
         return self.num_by_ids(read, indices)
 
     def num_by_ids(self, read: Read, indices: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -16,20 +16,28 @@ class Guide:
 
     rows: tuple[Tensor, ...]  # (N, G) for each view, then (M, G)
     rule: GuideRule
+    _memory: list[Tensor] = field(default_factory=list, repr=False)  # of the latest block's cosines
 
     def threshold(self, anchor: int, other: int) -> Tensor:
-        """t_i (N,) for the anchors of one view, from the guide's cosine of each anchor with its positive."""
-        own = (self.rows[anchor] * self.rows[other]).sum(dim=1)
-        margin = self.rule.margin * (own.abs() if self.rule.strategy == "relative" else 1)
-        return own - margin
-
-    def dropped(self, row: int, indices: Tensor, part: int, threshold: Tensor, out: Tensor) -> None:
-        """Writes True where the cosine of some rows with the rows of ``part`` is above the threshold.
+        """t_i (N,) for the anchors of one view, from the guide's cosine of each anchor with its positive.
 
         Cosines that differ by rounding alone count as equal, so that blocks of any size give the same mask.
         """
-        rounding = 8 * torch.finfo(threshold.dtype).eps
-        torch.gt(self.cosines(row, indices, part), (threshold[indices] + rounding).unsqueeze(1), out=out)
+        own = (self.rows[anchor] * self.rows[other]).sum(dim=1)
+        margin = self.rule.margin * (own.abs() if self.rule.strategy == "relative" else 1)
+        return own - margin + 8 * torch.finfo(own.dtype).eps
+
+    def dropped(self, row: int, indices: Tensor, part: int, threshold: Tensor, out: Tensor) -> None:
+        """Writes True where the cosine of some rows with the rows of ``part`` is above the threshold."""
+        rows, keys = self.rows[row][indices], self.rows[part]
+        cosines = torch.mm(rows, keys.T, out=self._block(len(rows), len(keys)))
+        torch.gt(cosines, threshold[indices].unsqueeze(1), out=out)
+
+    def _block(self, rows: int, columns: int) -> Tensor:
+        """Memory of a block, kept for the next one: fresh memory of this size costs a fifth of the product."""
+        if not self._memory or self._memory[0].numel() < rows * columns:
+            self._memory[:] = [self.rows[0].new_empty(rows * columns)]
+        return self._memory[0][: rows * columns].view(rows, columns)
 
     def cosines(self, row: int, block: slice | Tensor, part: int) -> Tensor:
         """Cosines of a block of rows, or of those of some indices, with the rows of ``part``: (B, M)."""

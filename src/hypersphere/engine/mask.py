@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+COUNTED_ROWS = 64
+
 
 @dataclass(frozen=True)
 class _Places:
@@ -73,7 +75,9 @@ def count(mask: Tensor) -> Tensor:
     """How many columns count in each row: (B, M) -> (B,)."""
     known = _places(mask)
     if known is None:
-        return mask.sum(dim=1, dtype=torch.int32)  # five times as fast as the default int64
+        # int32 is five times as fast as the default int64; a few rows at a time, because torch copies them to this type
+        few = [each.sum(dim=1, dtype=torch.int32) for each in mask.split(COUNTED_ROWS)]
+        return few[0] if len(few) == 1 else torch.cat(few)
     if known.columns.shape[:-1] == mask.shape[:1] and known.rows.shape == (len(mask), 1):  # so many in each row
         exceptions = known.columns.shape[1]
         number = exceptions if known.holds else mask.shape[1] - exceptions

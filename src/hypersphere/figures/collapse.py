@@ -25,6 +25,17 @@ class Departure:
     stays: bool
 
 
+def readable_on(colour: tuple[float, ...]) -> str:
+    """White or black, whichever has the larger contrast to a colour, by the relative luminance of WCAG 2.
+
+    >>> readable_on((0.0, 0.0, 0.3)), readable_on((0.5, 0.5, 0.5)), readable_on((1.0, 1.0, 0.8))
+    ('white', 'black', 'black')
+    """
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in colour[:3])
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    return "white" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "black"
+
+
 def draw_departures(
     title: str, rows: Sequence[str], columns: Mapping[str, str], cells: Mapping[tuple[str, str], Departure]
 ) -> Figure:
@@ -53,8 +64,9 @@ def draw_departures(
             if cell.stays:
                 frame = Rectangle((x + 0.03, y + 0.1), 0.94, 0.8, fill=False, edgecolor="#c8501e", linewidth=2.2)
                 axis.add_patch(frame)
-            ink = "white" if height < 0.68 else INK
-            axis.text(x + 0.5, y + 0.53, cell.words, size=7.4, color=ink, ha="center", va="center")
+            axis.text(
+                x + 0.5, y + 0.53, cell.words, size=7.4, color=readable_on(colours(height)), ha="center", va="center"
+            )
     axis.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
     axis.set_xticks([x + 0.5 for x in range(len(columns))], list(columns.values()), size=8.5, color=INK)
     axis.set_yticks([y + 0.5 for y in range(len(rows))], rows, size=8.5, color=INK)

@@ -228,13 +228,17 @@ class Objective(nn.Module):
 
     def _evaluated(self, inputs: Inputs, terms: bool) -> Statistics:
         with raise_on_all_ranks(self.gather, self.described):
-            for name in sorted(self.needs):
-                if getattr(inputs, name) is None:
-                    raise ValueError(f"{self.name} needs {name}: give {name}= in its call")
+            self.refuse_missing(inputs)
             return self.evaluate(inputs, terms)
 
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
         raise TypeError(f"{type(self).__name__} must derive from PairwiseObjective or define evaluate")
+
+    def refuse_missing(self, inputs: Inputs) -> None:
+        """Raises if a call lacks an argument that this objective cannot do without."""
+        for name in sorted(self.needs):
+            if getattr(inputs, name) is None:
+                raise ValueError(f"{self.name} needs {name}: give {name}= in its call")
 
     def refuse_unused(self, inputs: Inputs) -> None:
         """Raises if a call gives an argument that this objective cannot use."""

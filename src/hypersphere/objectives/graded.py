@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, softplus
+from torch.nn.functional import logsigmoid, pad, softplus
 
 from hypersphere.engine import Anchors, Statistics, masked_logsumexp
 from hypersphere.objectives.base import PairwiseObjective
@@ -53,9 +53,23 @@ class CoSENT(PairwiseObjective):
         logits = self.scale * statistics["similarity"][order]  # (N,) the lowest score first
         below = torch.searchsorted(scores, scores)  # (N,) how many pairs have a lower score
         # log Σ e^{λ r_i} over these, and then log Σ_j of that times e^{-λ r_j}.
-        sums = logits.logcumsumexp(0)[(below - 1).clamp_min(0)]
+        sums = _logcumsumexp(logits)[(below - 1).clamp_min(0)]
         total = masked_logsumexp((sums - logits).unsqueeze(0), (below > 0).unsqueeze(0))
         return {"loss": softplus(total).squeeze(0)}
+
+
+def _logcumsumexp(x: Tensor) -> Tensor:
+    """log Σ_{k≤i} e^{x_k}: (N,) -> (N,). torch's own has no second derivative (NaN).
+
+    >>> _logcumsumexp(torch.zeros(5)).exp()
+    tensor([1., 2., 3., 4., 5.])
+    """
+    step = 1
+    while step < len(x):  # entry i holds the sum of the last ``step`` terms, then of twice as many
+        late, early = x[step:], x[:-step]
+        x = torch.cat([x[:step], late - logsigmoid(late - early)])
+        step *= 2
+    return x
 
 
 def _angle(x: Tensor, y: Tensor) -> Tensor:

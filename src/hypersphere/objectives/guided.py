@@ -70,6 +70,11 @@ class Guided(Wrapper):
         return self.base.needs | {"guide"} if self.source == "given" else self.base.needs
 
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        values: Statistics = self.base.evaluate(self.judged(inputs), terms)
+        return values
+
+    def judged(self, inputs: Inputs) -> Inputs:
+        """The inputs of the base: with the guide's rows and the rule by which they drop columns."""
         if self.source == "self":
             if inputs.guide is not None:
                 raise ValueError("guided by the rows themselves (source='self') takes no guide")
@@ -77,6 +82,4 @@ class Guided(Wrapper):
             negatives = None if inputs.negatives is None else inputs.negatives.detach()
             inputs = replace(inputs, guide=guide, guide_negatives=negatives)
         reads = self.reads if isinstance(self.reads, (tuple, list)) else (self.reads,)
-        rule = GuideRule(self.margin, self.strategy, tuple(reads))
-        values: Statistics = self.base.evaluate(replace(inputs, rule=rule), terms)
-        return values
+        return replace(inputs, rule=GuideRule(self.margin, self.strategy, tuple(reads)))

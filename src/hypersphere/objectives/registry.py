@@ -47,7 +47,7 @@ def list_objectives(pattern: str | None = None) -> list[str]:
     >>> list_objectives("in*nce"), list_objectives("vic"), list_objectives("nothing*")
     (['infonce'], ['mvicreg', 'vicreg'], [])
     >>> list_objectives("printed/*")
-    ['printed/mbarlow', 'printed/mmhe', 'printed/mmhs', 'printed/triplet']
+    ['printed/mbarlow', 'printed/mmhe', 'printed/mmhs', 'printed/sphere_jepa', 'printed/triplet']
     """
     pattern = "*" if pattern is None else pattern
     whole = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"

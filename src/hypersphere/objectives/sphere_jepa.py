@@ -37,7 +37,7 @@ class SphereJEPA(SlicedObjective, PredictionObjective, PairwiseObjective):
     Relations: mmd has the gradient of ``kcl``'s energy with the same kernel, times (N-1)/N; cutoff 1 is ‖mean h‖². ksd
     is mmd with every degree weighted by its eigenvalue. kl with φ = e^{(c-1)/τ} is the energy of ``dhel``. Equal rows
     have 1 (mmd, ksd) or 0 (kl), uniform ones 1/N on average (mmd, ksd). The paper divides kl by -log of the sphere's
-    area, which changes its sign up to D = 18; it is left out here.
+    area, which changes its sign up to D = 18; that is ``printed/sphere_jepa``.
 
     >>> x = torch.eye(3)
     >>> round(SphereJEPA(weight=1.0, kernel="bandlimited", cutoff=1)(x, x).item(), 6)

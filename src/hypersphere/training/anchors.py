@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,12 +31,15 @@ class Moments(NamedTuple):
     @classmethod
     def of(cls, values: Tensor) -> Moments:
         values = values.double()
+        if values.numel() == 0:
+            return cls(0, math.nan, math.nan)
         return cls(values.numel(), values.mean().item(), values.var(correction=0).item())
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """Cosines, angles and gaps of the cross-view pairs of a batch; tensors have one entry for each anchor."""
+    """Cosines, angles and gaps of the cross-view pairs of a batch; tensors have one entry for each anchor, NaN if the
+    anchor has no negative."""
 
     positive: Tensor
     positive_angle: Tensor
@@ -47,12 +50,15 @@ class Geometry:
     hardest_gap: Tensor
 
     @classmethod
-    def of(cls, z1: Tensor, z2: Tensor) -> Geometry:
+    def of(cls, z1: Tensor, z2: Tensor, dropped: Tensor | None = None) -> Geometry:
+        """dropped: (N, N) True at pairs that are no negatives."""
         one, other = unit(z1), unit(z2)
         cosine = one @ other.T
-        size = len(cosine)
-        own = torch.eye(size, dtype=torch.bool)
-        positive, negative = cosine.diagonal(), cosine[~own].view(size, size - 1)
+        left = ~torch.eye(len(cosine), dtype=torch.bool)
+        if dropped is not None:
+            left &= ~dropped
+        positive, negative = cosine.diagonal(), cosine[left]
+        hardest = torch.where(left, cosine, -math.inf).amax(dim=1)
         distance = (2 - 2 * chordal(one, other)).clamp_min(0).sqrt()
         return cls(
             positive,
@@ -60,8 +66,8 @@ class Geometry:
             Moments.of(negative),
             Moments.of(negative.abs()),
             Moments.of(angle(negative)),
-            distance[~own].view(size, size - 1).mean(dim=1) - distance.diagonal(),
-            positive - negative.amax(dim=1),
+            torch.where(left, distance, 0).sum(dim=1) / left.sum(dim=1) - distance.diagonal(),
+            torch.where(hardest.isfinite(), positive - hardest, math.nan),
         )
 
 
@@ -82,6 +88,9 @@ def pool(batches: Sequence[Geometry]) -> dict[str, float]:
     metrics["negative_absolute"] = _merged([each.negative_absolute for each in batches]).mean
     for name in ("gap", "hardest_gap"):
         values = torch.cat([getattr(each, name) for each in batches])
+        values = values[~values.isnan()]
+        if len(values) == 0:
+            continue
         metrics[name] = values.mean().item()
         for percent in (10, 50, 90):
             metrics[f"{name}_{percent}"] = torch.quantile(values, percent / 100).item()
@@ -89,7 +98,10 @@ def pool(batches: Sequence[Geometry]) -> dict[str, float]:
 
 
 def _merged(parts: Sequence[Moments]) -> Moments:
+    parts = [part for part in parts if part.size]
     size = sum(part.size for part in parts)
+    if size == 0:
+        return Moments(0, math.nan, math.nan)
     mean = sum(part.size * part.mean for part in parts) / size
     spread = sum(part.size * (part.variance + (part.mean - mean) ** 2) for part in parts)
     return Moments(size, mean, spread / size)
@@ -108,7 +120,13 @@ class Anchors:
 
     @classmethod
     def of(
-        cls, objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor | None, reasons: dict[str, str]
+        cls,
+        objective: Callable[..., Any],
+        z1: Tensor,
+        z2: Tensor,
+        labels: Tensor | None,
+        known: Mapping[str, Any],
+        reasons: dict[str, str],
     ) -> Anchors | None:
         """Dissects the objective. If that is impossible, returns None and adds a reason to ``reasons``."""
         if isinstance(objective, CLOA):
@@ -118,7 +136,7 @@ class Anchors:
             )
         features = isinstance(objective, FeatureObjective)
         try:
-            anatomy = dissect(objective, z1, z2, labels, most_anchors=1 if features else _SOME_ANCHORS)
+            anatomy = dissect(objective, z1, z2, labels, **known, most_anchors=1 if features else _SOME_ANCHORS)
         except (RuntimeError, ValueError) as problem:
             reasons["anatomy"] = f"the objective cannot be taken apart: {problem}"
             return None

@@ -11,18 +11,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hypersphere.anatomy.dissect import dropped_pairs
 from hypersphere.diagnostics import alignment, effective_rank, participation_ratio, total_variance, uniformity
+from hypersphere.engine import Inputs
 from hypersphere.objectives import Objective, create_objective
 from hypersphere.training.anchors import ANATOMY, Anchors, Geometry, of_the_anchors, pool
 
-Views = tuple[Tensor, Tensor, Tensor | None]
+Known = dict[str, Any]  # ids (N,) and guide (N, G), or one for each view, as an objective's call takes them
+Views = tuple[Tensor, Tensor, Tensor | None] | tuple[Tensor, Tensor, Tensor | None, Known]
 
 
 @dataclass(frozen=True)
 class Measurements:
     """Numbers of one batch or several; NaN where a number has no meaning, with the cause in ``reasons``.
 
-    Negatives are those of an anchor's own batch. Of several batches, means and quantiles are over all their anchors or
+    Negatives are those of an anchor's own batch, without pairs that ids or a guide leave out; infonce and uniformity
+    count these too. Of several batches, means and quantiles are over all their anchors or
     pairs, so that a shorter batch counts for less; ranks and variance are those of all rows together.
 
     objective: its value; infonce: at one temperature, so that runs with different objectives can be compared.
@@ -89,14 +93,16 @@ def measure(
     z2: Tensor,
     *,
     labels: Tensor | None = None,
+    ids: Tensor | None = None,
+    guide: Tensor | tuple[Tensor, ...] | None = None,
     infonce_temperature: float = 0.05,
     rows: int = 256,
     gradient_norm: float | None = None,
     brief: bool = False,
 ) -> Measurements:
     """Measures two views (N, D) of a batch, raw rows, on the first ``rows`` instances only. These are anchors and
-    negatives of one another, so the cost does not grow with the batch. ``brief`` leaves out the anatomy, which is most
-    of the cost.
+    negatives of one another, so the cost does not grow with the batch. Pairs that ``ids`` or a ``guide`` leave out are
+    no negatives, as in the objective's call. ``brief`` leaves out the anatomy, which is most of the cost.
 
     Nothing is gathered from other processes, no gradient reaches the embeddings, and the objective is left as it is.
 
@@ -105,9 +111,10 @@ def measure(
     >>> measurements.objective, measurements.with_gradient, measurements.hardest_gap, round(measurements.gap, 4)
     (0.0, 0.0, 1.0, 1.4142)
     """
+    known = {name: given for name, given in (("ids", ids), ("guide", guide)) if given is not None}
     return measure_batches(
-        objective, [(z1, z2, labels)], infonce_temperature=infonce_temperature, rows=rows, gradient_norm=gradient_norm,
-        brief=brief,
+        objective, [(z1, z2, labels, known)], infonce_temperature=infonce_temperature, rows=rows,
+        gradient_norm=gradient_norm, brief=brief,
     )  # fmt: skip
 
 
@@ -121,7 +128,8 @@ def measure_batches(
     gradient_norm: float | None = None,
     brief: bool = False,
 ) -> Measurements:
-    """``measure`` for several batches (z1, z2, labels): an anchor has the negatives of its own batch, and counts once.
+    """``measure`` for several batches (z1, z2, labels) or (z1, z2, labels, {"ids": …, "guide": …}): an anchor has the
+    negatives of its own batch, and counts once.
 
     >>> x = torch.eye(8)
     >>> measurements = measure_batches(create_objective("infonce"), [(x[:6], x[:6], None), (x[6:], x[6:], None)])
@@ -137,11 +145,11 @@ def measure_batches(
     if gradient_norm is not None:
         fields["gradient_norm"] = float(gradient_norm)
     for given in batches:
-        z1, z2, labels = _first_rows(*given, rows)
+        z1, z2, labels, known = _first_rows(rows, *given)
         if not (z1.isfinite().all() and z2.isfinite().all()):
             fields["reasons"] = {"all": "the embeddings hold NaN or Inf"}
             return Measurements(len(z1), z1.shape[1], **fields, embedding_norm=math.inf)
-        parts.append(_part(local, infonce, z1, z2, labels, fields["reasons"], brief))
+        parts.append(_part(local, infonce, z1, z2, labels, known, fields["reasons"], brief))
     if not parts:
         raise ValueError("measure needs at least one batch")
     fields.update(_losses(parts, getattr(local, "reduction", "mean") == "sum"))
@@ -170,12 +178,18 @@ class _Part:
     anchors: Anchors | None  # None: not taken apart
 
 
-def _first_rows(z1: Tensor, z2: Tensor, labels: Tensor | None, rows: int) -> Views:
+def _first_rows(
+    rows: int, z1: Tensor, z2: Tensor, labels: Tensor | None, known: Known | None = None
+) -> tuple[Tensor, Tensor, Tensor | None, Known]:
     if z1.ndim != 2 or z1.shape != z2.shape or len(z1) < 2:
         shapes = f"{tuple(z1.shape)} and {tuple(z2.shape)}"
         raise ValueError(f"measure needs two views of one shape (N, D) with at least two rows, not {shapes}")
     z1, z2 = (z[:rows].detach().to("cpu", torch.float32) for z in (z1, z2))
-    return z1, z2, None if labels is None else labels[:rows].detach().cpu()
+    first = {
+        name: tuple(each[:rows].cpu() for each in given) if isinstance(given, tuple) else given[:rows].cpu()
+        for name, given in (known or {}).items()
+    }
+    return z1, z2, None if labels is None else labels[:rows].detach().cpu(), first
 
 
 def _part(
@@ -184,17 +198,19 @@ def _part(
     z1: Tensor,
     z2: Tensor,
     labels: Tensor | None,
+    known: Known,
     reasons: dict[str, str],
     brief: bool,
 ) -> _Part:
+    dropped = dropped_pairs(objective, Inputs(z1, z2, **known))
     return _Part(
         z1,
-        float(_value(objective, z1, z2, labels)),
+        float(_value(objective, z1, z2, labels, known)),
         float(infonce(z1, z2)),
         alignment(z1, z2),
         (uniformity(z1), uniformity(z2)),
-        Geometry.of(z1, z2),
-        None if brief else Anchors.of(objective, z1, z2, labels, reasons),
+        Geometry.of(z1, z2, None if dropped is None else dropped[:, : len(z1)]),
+        None if brief else Anchors.of(objective, z1, z2, labels, known, reasons),
     )
 
 
@@ -226,6 +242,6 @@ def _alone(objective: Callable[..., Any]) -> Callable[..., Any]:
     return local
 
 
-def _value(objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor | None) -> Tensor:
-    value: Tensor = objective(z1, z2, labels) if isinstance(objective, Objective) else objective(z1, z2)
+def _value(objective: Callable[..., Any], z1: Tensor, z2: Tensor, labels: Tensor | None, known: Known) -> Tensor:
+    value: Tensor = objective(z1, z2, labels, **known) if isinstance(objective, Objective) else objective(z1, z2)
     return value.mean()

@@ -7,6 +7,7 @@ always measured, and three points between them, then without the anatomy.
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.objectives.base import Objective
 from hypersphere.training.journal import Journal, Record, read_journal
-from hypersphere.training.measurements import Measurements, Views, measure, measure_batches
+from hypersphere.training.measurements import Known, Measurements, Views, measure, measure_batches
 from hypersphere.training.recipe import Recipe
 from hypersphere.training.seeding import preserve_state
 from hypersphere.training.temperature import set_temperature
@@ -36,7 +36,6 @@ __all__ = ["Measurements", "Monitor", "measure", "measure_batches", "read_journa
 
 if TYPE_CHECKING:
     from hypersphere.training.task import Task
-    from hypersphere.training.trainer import Inputs
 
 Source = Callable[[], Views | Iterable[Views] | None]
 GRID = 10  # by default, a monitor measures at multiples of this many steps
@@ -48,8 +47,9 @@ class Monitor(TrainerCallback):
     """Measures a training batch and held-out data while a Trainer runs.
 
     training, held_out: functions without arguments. They return (z1, z2, labels or None) of a batch as the objective
-        receives it, or an iterable of several, or None while there is nothing to measure. Only the first process calls
-        them: they must not wait for others, so they use the model itself, not its DDP wrapper.
+        receives it, or an iterable of several, or None while there is nothing to measure. A fourth entry may hold the
+        batch's ``ids`` and ``guide`` by name. Only the first process calls them: they must not wait for others, so they
+        use the model itself, not its DDP wrapper.
     rows: the most rows of a batch that are measured.
     every: steps between measurements; 0: multiples of 10, as often as ``budget`` (a share of the time all steps of the
         run will take) allows, spread evenly. Whatever the budget, the start and the end are measured, and every quarter
@@ -325,34 +325,34 @@ def _write(words: str) -> None:
     tqdm.write(words)
 
 
-def _without_guide(objective: Objective) -> Objective:
-    """The objective itself, or the one inside it where a guide's rows would be needed."""
-    base: Objective = getattr(objective, "base", objective)
-    return base if "guide" in objective.needs else objective
-
-
 def watch(task: Task, recipe: Recipe, path: Path, echo: Callable[[str], None]) -> Monitor:
     """Adds a monitor to the task's trainer. It measures a fixed training batch, and the held-out batches if there are
-    any, as the objective receives them; hard negatives, equal texts and the guide's rows are left out."""
+    any, as the objective receives them; hard negatives are left out."""
     trainer = task.trainer
-    # Only the first process measures: it must not wait for the others.
-    alone = _without_guide(recipe.create_objective())
+    alone = recipe.create_objective()  # only the first process measures: it must not wait for the others
 
-    def views(inputs: Inputs) -> Views:
-        here = trainer._prepare_inputs(inputs)
-        alone.load_state_dict(_without_guide(trainer.loss.objective).state_dict())
+    @functools.cache  # texts and guide stay as they are
+    def known(batch: int) -> Known:
+        given = trainer.known_alone(trainer._prepare_inputs(batches[batch]))
+        return {name: given[name] for name in ("ids", "guide") if name in given}
+
+    batches = [task.sample, *task.held_out]
+
+    def views(batch: int) -> Views:
+        here = trainer._prepare_inputs(batches[batch])
+        alone.load_state_dict(trainer.loss.objective.state_dict())
         latest = max(0, trainer.state.global_step - 1)
         set_temperature(alone, recipe.objective, trainer.epoch_of(latest))
         trainer.encoder.train()  # dropout makes the views of text
         z = trainer.loss.project(trainer.embed(trainer.encoder, here))
-        return z[0], z[1], here.get("labels")
+        return z[0], z[1], here.get("labels"), known(batch)
 
     def held_out() -> Iterator[Views]:
-        return (views(batch) for batch in task.held_out)
+        return (views(batch) for batch in range(1, len(batches)))
 
     return Monitor(
         alone.to(trainer.args.device),
-        training=lambda: views(task.sample),
+        training=lambda: views(0),
         held_out=held_out if task.held_out else None,
         every=recipe.monitor.every,
         rows=recipe.batch.size + 1,  # a batch may have one row more: a single row left over joins it

@@ -325,7 +325,7 @@ class TextBatch(Batch):
     chunk: Whole = Field(0, description="rows embedded at a time, of like length; 0: an eighth of the batch's")
     cache: bool = Field(False, description="gradient cache: keep one chunk's activations at a time")
     mask_duplicates: Annotated[bool, OnlyFor("text with an objective that has negatives", "has_negatives")] = Field(
-        True, description="equal texts are no negatives of each other: pairs and triples by their second text"
+        True, description="rows that have a text in common are no negatives of each other"
     )
 
 

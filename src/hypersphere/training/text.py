@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from hypersphere.evaluation.embeddings import default_cache, embed
 from hypersphere.evaluation.pairs import Remembered, pair_geometry
 from hypersphere.evaluation.sentence_model import SentenceModel, open_model
 from hypersphere.evaluation.sts import score_pairs
+from hypersphere.training.equal_texts import equal_pairs, instance_ids, text_ids
 from hypersphere.training.folder import fingerprint_texts
 from hypersphere.training.recipe import TextRecipe
 from hypersphere.training.sections import NoHead, SentenceHead
@@ -52,13 +52,27 @@ class TextTrainer(ObjectiveTraining, SentenceTransformerTrainer):  # type: ignor
     guide: SentenceModel | None = None
 
     def known(self, inputs: Inputs) -> dict[str, Any]:
-        known: dict[str, Any] = self._equal_texts(inputs) if "ids" in inputs else {}
-        return known if self.guide is None else known | self._guide_rows(self.guide, inputs["texts"])
+        """The ids of a batch that has equal texts, on any process, and the guide's rows; counts the equal pairs."""
+        known: dict[str, Any] = {}
+        if "text_ids" in inputs:
+            shard = shard_of(self.recipe.batch.size, self.args.process_index, self.args.world_size)
+            ids = instance_ids(gather_rows(inputs["text_ids"], shard))
+            pairs = equal_pairs(**ids)
+            self.loss.masked_pairs += pairs
+            known = {name: shard.own(each) for name, each in ids.items()} if pairs else {}
+        return known | self._guide_rows(inputs)
 
-    def _guide_rows(self, guide: SentenceModel, columns: list[list[str]]) -> dict[str, Any]:
+    def known_alone(self, inputs: Inputs) -> dict[str, Any]:
+        known = instance_ids(inputs["text_ids"]) if "text_ids" in inputs else {}
+        return known | self._guide_rows(inputs)
+
+    def _guide_rows(self, inputs: Inputs) -> dict[str, Any]:
         """The guide's embeddings of a batch's texts, which are as they were read: a guide has its own prompt."""
+        if self.guide is None:
+            return {}
+        columns = inputs["texts"]
         texts = list(dict.fromkeys(text for column in columns for text in column))
-        model = guide.model.to(self.args.device)
+        model = self.guide.model.to(self.args.device)
         with torch.no_grad():
             # A clone, because tensors of inference mode cannot take part in a graph.
             embedded = model.encode(texts, convert_to_tensor=True, show_progress_bar=False).float().clone()
@@ -66,14 +80,6 @@ class TextTrainer(ObjectiveTraining, SentenceTransformerTrainer):  # type: ignor
         rows = [embedded[[place[text] for text in column]] for column in columns]
         further = {"guide_negatives": rows[2]} if len(rows) == 3 else {}
         return {"guide": rows[0] if len(rows) == 1 else (rows[0], rows[1]), **further}
-
-    def _equal_texts(self, inputs: Inputs) -> dict[str, Tensor]:
-        """The ids of a batch that has equal texts, on any process; adds its equal pairs to those counted so far."""
-        given: dict[str, Tensor] = {name: inputs[name] for name in ("ids", "ids_negatives") if name in inputs}
-        shard = shard_of(self.recipe.batch.size, self.args.process_index, self.args.world_size)
-        pairs = equal_pairs(*(gather_rows(each, shard) for each in given.values()))
-        self.loss.masked_pairs += pairs
-        return given if pairs else {}
 
     def prepare_loss(self, loss: Any, model: Any) -> Any:
         return loss.to(model.device)
@@ -90,8 +96,8 @@ class Chunks:
 
     The views follow one another: row v N + i of the batch is view v of instance i, and ``place`` holds its index among
     the chunks' rows. Dropout views are the same tokens twice. ``prompt`` precedes every text; the pooling leaves out
-    the first ``skipped`` tokens. ``ids``: the batch has the id of each instance's last text that is no hard negative,
-    and those of hard negatives as ``ids_negatives``. ``texts``: the batch has its texts, column by column.
+    the first ``skipped`` tokens. ``ids``: the batch has the ids (N, columns) of its texts. ``texts``: it has its texts,
+    column by column.
     """
 
     def __init__(
@@ -125,30 +131,8 @@ class Chunks:
         if self.texts:
             inputs["texts"] = [list(column) for column in columns]
         if self.ids:
-            names = ("ids",) if len(columns) == 1 else ("", "ids", "ids_negatives")
-            inputs |= {name: text_ids(column) for name, column in zip(names, columns, strict=False) if name}
+            inputs["text_ids"] = torch.stack([text_ids(column) for column in columns], dim=1)
         return inputs
-
-
-def text_ids(texts: Sequence[str]) -> Tensor:
-    """A number for each text, the same on every process and machine: 63 bits of its hash."""
-    hashes = [hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts]
-    return torch.tensor([int.from_bytes(each, "big") >> 1 for each in hashes])
-
-
-def equal_pairs(ids: Tensor, negatives: Tensor | None = None) -> int:
-    """How many pairs of instances, and of an instance and a hard negative, have the same id.
-
-    >>> equal_pairs(torch.tensor([3, 1, 3, 3]), torch.tensor([1, 2]))
-    4
-    """
-    _, sizes = ids.unique(return_counts=True)
-    pairs = int((sizes * (sizes - 1)).sum()) // 2
-    if negatives is not None:
-        ordered = ids.sort().values
-        right = torch.searchsorted(ordered, negatives, right=True)
-        pairs += int((right - torch.searchsorted(ordered, negatives)).sum())
-    return pairs
 
 
 class TextTask(Task):

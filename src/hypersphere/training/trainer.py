@@ -106,6 +106,10 @@ class ObjectiveTraining(_Base):
         """What else the objective's call is given of a batch; all processes call it together."""
         return {}
 
+    def known_alone(self, inputs: Inputs) -> dict[str, Any]:
+        """The same of a batch that this process alone looks at."""
+        return {}
+
     def compute_loss(
         self, model: nn.Module, inputs: Inputs, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:

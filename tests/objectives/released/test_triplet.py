@@ -62,3 +62,19 @@ def test_met_in_the_code_of_li_is_a_triplet_with_a_floor_under_its_distance() ->
         expected.append(max(0.0, d[i] - min(d[:i] + d[i + 1 :]) + 0.45))
     floored = hs.create_objective("triplet", distance=partial(chord, smallest=1e-4), margin=0.45)
     assert floored(z1, near).item() == pytest.approx(ref.mean(expected), rel=1e-9)
+
+
+def test_a_guide_judges_the_rows_of_the_second_view_which_are_the_anchors() -> None:
+    guides = [z.roll(1, dims=1)[:, :3] for z in BATCH]
+    h, g, of_first, of_second = (ref.unit_rows(z) for z in (*BATCH, *guides))
+    losses, dropped = [], 0
+    for i in range(len(g)):
+        left = [
+            ref.dot(h[j], g[i])
+            for j in range(len(h))
+            if j != i and ref.dot(of_second[i], of_first[j]) <= ref.dot(of_second[i], of_first[i])
+        ]
+        dropped += len(h) - 1 - len(left)
+        losses.append(max(0.0, 0.5 - ref.dot(h[i], g[i]) + max(0.0, *left)) if left else 0.0)
+    loss = hs.create_objective("released/mpt", margin=0.5)(*BATCH, guide=tuple(guides))
+    assert dropped and loss.item() == pytest.approx(ref.mean(losses), rel=1e-9)

@@ -21,6 +21,7 @@ from hypersphere.objectives.released.printed import (
     PrintedModifiedMHS,
     PrintedTriplet,
 )
+from hypersphere.objectives.released.sphere_jepa import PrintedSphereJEPA
 from hypersphere.objectives.released.triplet import ReleasedMAT, ReleasedMET, ReleasedMPT
 from hypersphere.objectives.released.whole import WholeObjective
 
@@ -29,6 +30,7 @@ __all__ = [
     "PrintedModifiedBarlow",
     "PrintedModifiedMHE",
     "PrintedModifiedMHS",
+    "PrintedSphereJEPA",
     "PrintedTriplet",
     "ReleasedAlignUniform",
     "ReleasedCLOA",
