@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from hypersphere import processes
 from hypersphere.objectives import files, registry
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background job has it, and then its children
@@ -21,9 +22,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's background
 if "PYTEST_XDIST_WORKER" in os.environ:  # two test processes on two cores: one thread each, and for their children
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
+# Whichever test is the first to start a process: groups joined by gloo and runs of studies are forked off the same one.
+processes.preload("hypersphere.training.run", "hypersphere.training.images", "kornia.augmentation", "sklearn.datasets",
+                  "torch._dynamo")  # fmt: skip
+gc.disable()  # while everything is imported
 
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
-LONGEST = ("tests/training/test_run.py", "tests/studies/compare/test_compare.py", "tests/training/test_interruption.py")
+LONGEST = ("tests/training/test_processes.py", "tests/studies/compare/test_compare.py", "tests/training/test_run.py")
 MORE = '''
 
 from hypersphere.engine import masked_max
@@ -61,6 +66,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Libraries and tests stay to the end. Every run collects garbage, and need not go through them."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -81,11 +87,13 @@ def own_threads() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def own_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test finds the Python files of another."""
-    path, modules = list(sys.path), set(sys.modules)
+    path, modules = list(sys.path), list(sys.modules)
     yield
     sys.path[:] = path
+    if list(sys.modules) == modules:  # as after most tests; sets of thousands of names take longer than some of them
+        return
     base = str(tmp_path_factory.getbasetemp())
-    for name in set(sys.modules) - modules:
+    for name in set(sys.modules) - set(modules):
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(base):
             del sys.modules[name]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from hypersphere.training.run import train
 from hypersphere.training.score_callback import ScoreCallback
 from hypersphere.training.trainer import ObjectiveTraining
 from tests.training import worlds
-from tests.training.worlds import ENVIRONMENT, TORCHRUN, assert_same, quiet
+from tests.training.worlds import ENVIRONMENT, assert_same, quiet
 
 SETTINGS: dict[str, Any] = {
     "steps": 9,
@@ -79,25 +78,6 @@ def moments() -> dict[str, tuple[Any, str, str]]:
         ),
         "finishing": (finishing, "_keep_views", continues),
     }
-
-
-ONE_HEARS = """
-import os, signal, sys
-from hypersphere.training.trainer import ObjectiveTraining
-usual = ObjectiveTraining.training_step
-def hit(self, *given, **more):
-    if self.state.global_step == 2 and os.environ["RANK"] == "1":
-        signal.raise_signal(signal.SIGTERM)
-    return usual(self, *given, **more)
-ObjectiveTraining.training_step = hit
-from hypersphere.cli import main
-sys.argv = ["hypersphere", "train", *sys.argv[1:]]
-try:
-    main()
-finally:
-    with open(f"{os.environ['SEEN']}{os.environ['RANK']}", "w") as file:
-        file.write(str(getattr(sys.exc_info()[1], "code", None)))
-"""
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -221,18 +201,3 @@ def test_ignored_signals_stay_ignored_and_threads_get_no_handler() -> None:
     assert entered == [signal.SIG_DFL]
     with pytest.raises(Interrupted, match="stopped by SIGTERM"), Interruption():
         signal.raise_signal(signal.SIGTERM)
-
-
-def test_of_two_processes_one_hears_the_signal_and_both_save(tmp_path: Path) -> None:
-    path = worlds.recipe_file(tmp_path, **worlds.digits_recipe(tmp_path, **SETTINGS))
-    (tmp_path / "child.py").write_text(ONE_HEARS)
-    done = subprocess.run(
-        [*TORCHRUN, str(tmp_path / "child.py"), str(path)], capture_output=True, text=True, timeout=110,
-        env={**ENVIRONMENT, "SEEN": str(tmp_path / "seen")}, cwd=os.getcwd(),
-    )  # fmt: skip
-    assert done.stderr.count("Interrupted; step 3 is saved, and the same command with --resume continues it.") == 1
-    assert saved(tmp_path / "run") == 3
-    assert {f"rng_state_{rank}.pth" for rank in (0, 1)} <= {
-        each.name for each in (tmp_path / "run" / "checkpoints" / "checkpoint-3").iterdir()
-    }
-    assert [(tmp_path / f"seen{rank}").read_text() for rank in (0, 1)] == ["143", "143"]

@@ -1,11 +1,11 @@
-"""One run from a recipe to a folder: killed, resumed, on several processes."""
+"""One run from a recipe to a folder: killed and resumed."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import json
-import signal
+import os
 import subprocess
 import sys
 import time
@@ -19,12 +19,14 @@ import yaml
 from typer.testing import CliRunner
 
 import hypersphere as hs
+from hypersphere import processes
+from hypersphere.cli import main
 from hypersphere.cli.app import app
 from hypersphere.training.finish import UnfinishedError
 from hypersphere.training.load import parse_recipe, read_recipe
 from hypersphere.training.run import NotPreparedError, train
 from tests.training import worlds
-from tests.training.worlds import ENVIRONMENT, TORCHRUN, assert_same, quiet
+from tests.training.worlds import ENVIRONMENT, assert_same, quiet
 
 OWN = {"name": "mine.py:squared_triplet", "margin": 0.5}
 
@@ -39,20 +41,12 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "hypersphere", "train", *words]
 
 
-def losses(run: Path, step: int) -> list[float]:
-    state = json.loads((run / "checkpoints" / f"checkpoint-{step}" / "trainer_state.json").read_text())
-    return [entry["loss"] for entry in state["log_history"] if "loss" in entry]
-
-
-def launched(launcher: list[str], path: Path, *words: str) -> None:
-    done = subprocess.run([*launcher, "-m", "hypersphere", "train", str(path), *words], env=ENVIRONMENT,
-                          capture_output=True, text=True, timeout=110)  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-ACCELERATE = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2",
-              "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
-              "--main_process_port", "0"]  # fmt: skip
+def run_command(*words: str) -> None:
+    """The command, in a process forked off one that has its libraries."""
+    torch.set_num_threads(1)
+    sys.argv = ["hypersphere", *words]
+    with open(os.devnull, "w") as sys.stdout, open(os.devnull, "w") as sys.stderr:
+        main()
 
 
 def test_a_disk_that_fails_on_the_way_costs_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,10 +132,16 @@ def test_a_killed_run_resumes_to_the_weights_of_an_uninterrupted_one(
     torch.set_num_threads(1)  # as in the process that is killed: another number of threads adds up in another order
     path = str(constant(tmp_path, world))
     run, nowhere = tmp_path / "run", subprocess.DEVNULL
-    with subprocess.Popen(command(path), env=ENVIRONMENT, stderr=nowhere, stdout=nowhere) as job:
-        while not (run / "checkpoints" / moment).exists() and job.poll() is None:
-            time.sleep(0.001)
-        job.send_signal(signal.SIGKILL)
+    if world == "text":
+        job: Any = subprocess.Popen(command(path), env=ENVIRONMENT, stderr=nowhere, stdout=nowhere)
+        ended, wait = job.poll, job.wait
+    else:  # without the seconds of its imports
+        job = processes.start(run_command, "train", path)
+        ended, wait = (lambda: job.exitcode), job.join
+    while not (run / "checkpoints" / moment).exists() and ended() is None:
+        time.sleep(0.001)
+    job.kill()
+    wait()
     assert not (run / "results.json").exists()
     done = CliRunner().invoke(app, ["train", path, "--resume"])
     assert done.exit_code == 0, done.output
@@ -163,45 +163,3 @@ def test_a_run_killed_after_its_last_step_is_not_trained_further(tmp_path: Path)
     assert finished.results["steps"] == 6
     assert set(finished.results["history"]) == {0, 3, 6}
     assert_same(tmp_path / "whole", tmp_path / "run")
-
-
-def test_json_alone_is_printed_where_it_is_asked_for(tmp_path: Path) -> None:
-    path = worlds.recipe_file(tmp_path, **worlds.digits_recipe(tmp_path))
-    done = subprocess.run(command(str(path), "--json"), env=ENVIRONMENT, capture_output=True, text=True)
-    assert json.loads(done.stdout)["steps"] == 6
-    assert "Encoder: " in done.stderr
-
-
-@pytest.mark.parametrize(
-    "world, launcher",
-    [("text", TORCHRUN), ("digits", ACCELERATE)],
-    ids=["text-torchrun", "digits-accelerate"],
-)
-def test_two_processes_are_one_with_the_same_global_batch(tmp_path: Path, world: str, launcher: list[str]) -> None:
-    """Negatives of both, uneven shares (a batch of 9), a head and a learned temperature beside the encoder, texts that
-    are equal on both, and a model that guides both."""
-    changes: dict[str, Any] = {
-        "steps": 5,
-        "checkpoint": {"every": 5},
-        "batch": {"size": 9, "chunk": 4} if world == "text" else {"size": 17},
-        "objective": {"name": "infonce", "temperature": 0.2, "learnable": True},
-        "optimizer": {"name": "sgd", "lr": 0.1},
-    }
-    if world == "text":
-        changes["objective"] |= {"guide": str(worlds.sentence_model(tmp_path)), "guide_margin": 0.02}
-        tree = worlds.text_recipe(
-            tmp_path,
-            data={"source": str(worlds.pairs(tmp_path, different=16)), "views": "pairs"},
-            encoder={"dropout": 0.0},
-            **changes,
-        )
-    else:
-        tree = worlds.digits_recipe(tmp_path, augmentation={"name": "none"}, **changes)
-    train(parse_recipe({**tree, "output": str(tmp_path / "one")}), echo=quiet)
-    launched(launcher, worlds.recipe_file(tmp_path, **tree), f"output={tmp_path / 'two'}")
-    assert losses(tmp_path / "two", 5) == pytest.approx(losses(tmp_path / "one", 5), rel=1e-5)
-    assert len(losses(tmp_path / "one", 5)) == 5
-    assert abs(losses(tmp_path / "one", 5)[-1] - losses(tmp_path / "one", 5)[0]) > 0.05  # it did move
-    assert_same(tmp_path / "one", tmp_path / "two", tolerance=2e-6)
-    masked = [json.loads((tmp_path / each / "results.json").read_text()).get("masked_pairs") for each in ("one", "two")]
-    assert masked[0] == masked[1] and bool(masked[0]) == (world == "text")

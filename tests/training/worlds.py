@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -172,9 +171,6 @@ def digits_recipe(folder: Path, **changes: Any) -> dict[str, Any]:
 # --- runs
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-
-
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 
 
 def quiet(sentence: str) -> None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import atexit
-import multiprocessing
 import os
 import pickle
 import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from hypersphere import processes
 from hypersphere.engine import distributed
 from hypersphere.objectives import files
 
@@ -31,17 +32,15 @@ class Workers:
             raise ValueError(f"a group has at least one process, not {world_size}")
         self.world_size = world_size
         self._folder = tempfile.TemporaryDirectory(prefix="hypersphere-workers-")
-        spawn = multiprocessing.get_context("spawn")
+        processes.preload(__name__, "torch._dynamo")  # which DDP imports
         meeting = str(Path(self._folder.name) / "meeting")
         self._lines: list[Connection] = []
-        self._processes = []
+        self._processes: list[BaseProcess] = []
         for rank in range(world_size):
-            ours, theirs = spawn.Pipe()
-            process = spawn.Process(target=_serve, args=(rank, world_size, meeting, theirs), daemon=True)
-            process.start()
+            ours, theirs = Pipe()
+            self._processes.append(processes.start(_serve, rank, world_size, meeting, theirs, daemon=True))
             theirs.close()
             self._lines.append(ours)
-            self._processes.append(process)
         self._met = False
 
     def run(self, function: Callable[..., Any], *args: Any, timeout: float = 60.0) -> list[Any]:

@@ -13,11 +13,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
+from hypersphere import processes
 from hypersphere.documents import read_json
 from hypersphere.objectives import register
 from hypersphere.report import atomic_write
@@ -33,7 +33,6 @@ PRELOADED = {
     "text": ["hypersphere.training.text", "hypersphere.evaluation.sentences"],
 }
 KILLED = 9
-_context: Any = None
 
 
 @dataclass
@@ -73,8 +72,8 @@ class Running:
 
 def prepare(task: str) -> None:
     """Starts the process that cells are forked off. It imports for some seconds while this process goes on."""
-    if _spawning(task).get_start_method() == "forkserver":
-        forkserver.ensure_running()
+    _preload(task)
+    processes.prepare()
 
 
 def wait_for_end(running: Sequence[Running], seconds: float) -> None:
@@ -90,12 +89,9 @@ def start(trial: int, cell: str, recipe: Recipe, folder: Path, threads: int, obj
         import cloudpickle
 
         payload = cloudpickle.dumps((objective.name, objective))
-    process = _spawning(recipe.task).Process(
-        target=_work,
-        args=(recipe.model_dump_json(), str(folder.absolute()), threads, payload, os.getcwd(), dict(os.environ)),
-        name=f"cell {cell}",
-    )
-    process.start()
+    _preload(recipe.task)
+    words = recipe.model_dump_json(), str(folder.absolute()), threads, payload
+    process = processes.start(_work, *words, name=f"cell {cell}")
     return Running(trial, cell, folder, process)
 
 
@@ -160,25 +156,12 @@ def _short(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def _spawning(task: str) -> Any:
-    """Processes are forked off one that has imported everything, so that a cell starts at once."""
-    global _context
-    if _context is None:
-        method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-        _context = multiprocessing.get_context(method)
-        if method == "forkserver":
-            _context.set_forkserver_preload([__name__, "hypersphere.training.run", *PRELOADED.get(task, [])])
-    return _context
+def _preload(task: str) -> None:
+    processes.preload(__name__, "hypersphere.training.run", *PRELOADED.get(task, []))
 
 
-def _work(
-    recipe: str, folder: str, threads: int, objective: bytes | None, place: str, environment: dict[str, str]
-) -> None:
-    """The body of a cell's process: it trains or continues training, then writes its cost. The process it is forked off
-    may be older than the study's working directory and environment, so both are passed in."""
-    os.chdir(place)
-    os.environ.clear()
-    os.environ.update(environment)
+def _work(recipe: str, folder: str, threads: int, objective: bytes | None) -> None:
+    """The body of a cell's process: it trains or continues training, then writes its cost."""
     _own_group(Path(folder))
     began, left = time.monotonic(), dict[str, Any]()
     try:
