@@ -9,7 +9,11 @@ from importlib import import_module
 from types import ModuleType
 
 # The module, and what to install for it.
-LIBRARIES: dict[str, str] = {}
+LIBRARIES: dict[str, str] = {
+    "lightly": "lightly",
+    "open_clip": "open_clip_torch",
+    "pytorch_metric_learning": "pytorch-metric-learning",
+}
 
 
 def __getattr__(name: str) -> ModuleType:
