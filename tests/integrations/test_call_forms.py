@@ -126,6 +126,21 @@ def test_lightly_s_memory_bank_holds_the_only_negatives() -> None:
     assert int(loss.bank_ptr) == 0
 
 
+def enqueued() -> Tensor:
+    """The queue after one step of this process's half of the batch."""
+    rank = torch.distributed.get_rank()
+    z1, z2 = (z[4 * rank : 4 * rank + 4] for z in views(8, 5))
+    loss = lightly.Loss("infonce", memory_bank_size=(10, 5), gather_distributed=True).double()
+    loss(z1.clone().requires_grad_(), z2)
+    return loss.bank
+
+
+def test_lightly_s_memory_bank_takes_the_rows_of_all_processes() -> None:
+    before = lightly.Loss("infonce", memory_bank_size=(10, 5)).double().bank
+    for bank in workers(2).run(enqueued):
+        torch.testing.assert_close(bank, torch.cat([normalize(views(8, 5)[1]), before[8:]]))
+
+
 def test_lightly_s_defaults_are_those_of_its_losses() -> None:
     z1, z2 = views(8, 5)
     expected = hs.create_objective("dcl", preset="lightly")(z1, z2)

@@ -52,7 +52,8 @@ class Loss(nn.Module):
             raise ValueError(f"memory_bank_size must be 0 or (rows, features), not {memory_bank_size!r}")
         if size[0] and getattr(self.objective, "anchors", None) != "first":
             raise ValueError(f"a memory bank needs an objective whose anchors are the first view, not {objective}")
-        self.register_buffer("bank", normalize(torch.randn(size), dim=1), persistent=False)
+        rows = torch.randn(size, generator=torch.Generator().manual_seed(0))  # the same on every process
+        self.register_buffer("bank", normalize(rows, dim=1), persistent=False)
         self.register_buffer("bank_ptr", torch.zeros((), dtype=torch.long), persistent=False)
 
     def forward(self, z0: Tensor, z1: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from hypersphere.messages import one_line
 from hypersphere.studies.benchmark.peers import peers_environment
 from hypersphere.studies.parity.setups import PEERS
 
-TIMEOUT = 600.0  # seconds for all set-ups of a peer
+TIMEOUT = 1800.0  # seconds for all set-ups of a peer
 
 
 def command(peer: str) -> str:
