@@ -27,8 +27,9 @@ REASONS: dict[tuple[str, str, bool], Reason] = {
     **{
         ("pytorch-metric-learning", f"DistributedLossWrapper({loss}, efficient=True)", True): Reason(
             DIRECTION,
-            "The rows of other processes carry no gradient, so what they contribute as anchors is lost; the rest is "
-            "multiplied by W. The documentation warns that the gradients are not equal.",
+            "Gathered rows carry no gradient: what a row contributes to the loss of other processes' anchors is lost. "
+            "The rest is W times too large, because the mean over the process's own anchors is multiplied by W. The "
+            "documentation warns that the gradients differ.",
             "KevinMusgrave/pytorch-metric-learning#380",
         )
         for loss in ("NTXentLoss", "SupConLoss")
@@ -70,7 +71,9 @@ REASONS: dict[tuple[str, str, bool], Reason] = {
         DIRECTION, OWN_STATISTICS, "facebookresearch/barlowtwins#33"
     ),
     ("GradCache", "DistributedContrastiveLoss", True): Reason(
-        FACTOR, f"{OWN_SLICE} Its README multiplies the loss by W, the class does not.", "luyug/GradCache#25"
+        FACTOR,
+        f"{OWN_SLICE} An example in its README multiplies the loss by W, the class does not.",
+        "luyug/GradCache#25",
     ),
     ("tevatron", "DistributedContrastiveLoss(scale_loss=False)", True): Reason(
         FACTOR, f"{OWN_SLICE} scale_loss=True, the default, repairs it.", "texttron/tevatron#30"

@@ -78,9 +78,9 @@ def _wrapped_vicreg() -> Loss:
     return lambda z1, z2, labels: wrapper(z1, ref_emb=z2)
 
 
-def _sentence_transformers(**settings: Any) -> Loss:
+def _sentence_transformers() -> Loss:
     losses = import_module("sentence_transformers.sentence_transformer.losses")
-    loss = losses.MultipleNegativesRankingLoss(model=None, scale=SCALE, gather_across_devices=True, **settings)
+    loss = losses.MultipleNegativesRankingLoss(model=None, scale=SCALE, gather_across_devices=True)
     return lambda z1, z2, labels: loss.compute_loss_from_embeddings([z1, z2], labels)
 
 
@@ -156,11 +156,10 @@ def _gathered(case: str, options: str, build: Callable[..., Loss], *args: Any, *
 
 
 def _open_clip_options() -> list[Setup]:
-    on, off = "True", "False"
     return [
         _gathered(
             "infonce symmetric",
-            f"ClipLoss(local_loss={on if local else off}, gather_with_grad={on if grad else off})",
+            f"ClipLoss(local_loss={local}, gather_with_grad={grad})",
             partial(_OpenClip, "ClipLoss", SCALE, local_loss=local, gather_with_grad=grad),
         )
         for local in (False, True)
