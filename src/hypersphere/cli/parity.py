@@ -82,7 +82,7 @@ def _show(results: dict[str, Any]) -> None:
     if not screen.is_terminal:
         screen.width = WIDE
     for part in page.parts(results):
-        screen.print(f"{part.title}: {part.count}", style="bold")
+        screen.print(f"{part.title}: {part.summary}", style="bold")
         table = Table(box=None, padding=(0, 1, 0, 0))
         for place, name in enumerate(part.header):
             table.add_column(name, overflow="fold", style="cyan" * (place == 0))

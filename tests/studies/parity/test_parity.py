@@ -153,7 +153,7 @@ def test_every_reason_belongs_to_a_set_up() -> None:
         assert any(each.gathers for each in matching) or not several
 
 
-def test_the_shipped_page_has_every_set_up() -> None:
+def test_the_shipped_page_has_every_set_up_and_every_reason() -> None:
     text = (ROOT / "docs" / "parity.md").read_text(encoding="utf-8")
     assert page.COMMAND in text
     for peer, library in PEERS.items():
@@ -161,7 +161,11 @@ def test_the_shipped_page_has_every_set_up() -> None:
         for setup in library.setups:
             assert setup.case in text
             assert setup.options in text or not setup.gathers
+    for known in reasons.REASONS.values():
+        assert known.why in text
+        assert known.issue in text
     assert page.UNKNOWN.capitalize() not in text
+    assert "failed" not in text
 
 
 def test_a_peer_that_is_not_installed_comes_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:

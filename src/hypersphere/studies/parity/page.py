@@ -15,12 +15,12 @@ UNKNOWN = "differs, no reason known"
 
 
 class Part(NamedTuple):
-    """A table, what it counts, and a sentence for each difference."""
+    """A table, the sentence that sums it up, and a sentence for each difference."""
 
     title: str
     header: list[str]
     rows: list[list[str]]
-    count: str
+    summary: str
     reasons: list[str]
 
 
@@ -55,7 +55,8 @@ def _rows(results: dict[str, Any], processes: int) -> Iterator[tuple[str, dict[s
 
 
 def _one(results: dict[str, Any]) -> Part:
-    rows, reasons, seen = [], [], set()
+    rows, reasons = [], []
+    seen: set[tuple[str, str, str]] = set()
     for peer, row in _rows(results, 1):
         record = row.get("theirs")
         words = verdict(record, 1) if record else f"failed: {row['failed']}"
@@ -91,11 +92,11 @@ def _several(results: dict[str, Any], processes: int) -> Part:
             reasons.append(_sentence(peer, row, processes, words))
     header = ["peer", "set-up", "objective", "value", "gradient", "scale's gradient", "verdict", "ours"]
     wrong = sum(row[-2].startswith("wrong") for row in rows)
-    count = (
+    summary = (
         f"{wrong} of {len(ours)} set-ups do not have the gradient of one process; "
         f"ours has it in {ours.count('equal')} of {len(ours)}."
     )
-    return Part(f"On {processes} processes", header, rows, count, reasons)
+    return Part(f"On {processes} processes", header, rows, summary, reasons)
 
 
 def _sentence(peer: str, row: dict[str, Any], processes: int, words: str) -> str:
@@ -116,7 +117,7 @@ def markdown(results: dict[str, Any]) -> str:
         f"Value and gradient of every objective that another library has too. `{COMMAND}` wrote this page.",
         "",
     ]
-    lines += [f"- {part.title}: {part.count}" for part in parts(results)]
+    lines += [f"- {part.title}: {part.summary}" for part in parts(results)]
     for part in parts(results):
         lines += ["", f"## {part.title}", "", markdown_table(part.header, part.rows)]
         if part.reasons:
