@@ -44,8 +44,8 @@ bench: venv
 	$(BIN)/python -m benchmarks.engine --large
 
 # Half an hour or more; may be interrupted, and continues. Peers that are installed take part: pip install -e '.[peers]',
-# and lightly once benchmarks/lightly_env/create.py has made its environment.
-LIGHTLY := $(wildcard benchmarks/lightly_env/venv/bin/python)
+# and lightly once benchmarks/peers_env/create.py has made its environment.
+LIGHTLY := $(wildcard benchmarks/peers_env/venv/bin/python)
 bench-objectives: venv
 	$(BIN)/hypersphere benchmark objectives --out benchmarks/results/objectives $(LIGHTLY:%=--lightly-python %)
 

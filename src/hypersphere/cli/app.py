@@ -16,6 +16,7 @@ from hypersphere.cli.diagnose import diagnose
 from hypersphere.cli.dissect import dissect
 from hypersphere.cli.evaluate import evaluate
 from hypersphere.cli.objectives import objectives
+from hypersphere.cli.parity import parity
 from hypersphere.cli.probe import probe
 from hypersphere.cli.reproduce import reproduce
 from hypersphere.cli.train import recipes, train
@@ -57,6 +58,7 @@ app.command(epilog="Example: hypersphere recipes")(recipes)
 app.command(epilog="Example: hypersphere compare digits --objectives ntxent,dhel,vicreg,met --trials 8 --seeds 5")(
     compare
 )
+app.command(epilog="Example: hypersphere parity --peer lightly --out parity.md")(parity)
 
 benchmark = typer.Typer(
     help="Speed and memory beside the limit, the plain form and the peers.",

@@ -40,11 +40,11 @@ def test_every_shared_case_exists() -> None:
 
 def test_a_peer_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "find_spec", lambda module: None)
-    monkeypatch.setattr(peers, "lightly_environment", lambda: None)
+    monkeypatch.setattr(peers, "peers_environment", lambda: None)
     present, absent = available_peers(None)
     assert present == {}
     assert absent.keys() == PEERS.keys()
-    assert "benchmarks/lightly_env makes one" in absent["lightly"]
+    assert "benchmarks/peers_env makes one" in absent["lightly"]
 
 
 def test_an_environment_without_lightly_is_no_environment_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """The same objectives computed by other libraries, with the settings that make them equal to ours.
 
 A peer takes part if it is installed. lightly needs a torchvision that fits its torch, so it may be installed in an
-environment of its own (``benchmarks/lightly_env`` makes one).
+environment of its own (``benchmarks/peers_env`` makes one).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _multiple_negatives_ranking() -> Loss:
     return lambda z1, z2, labels: loss.compute_loss_from_embeddings([z1, z2], labels)
 
 
-def _lightly(name: str, factor: float = 1.0, module: str = "", **settings: Any) -> Loss:
+def lightly_loss(name: str, factor: float = 1.0, module: str = "", **settings: Any) -> Loss:
     loss = getattr(import_module(f"lightly.loss{module}"), name)(**settings)
     return lambda z1, z2, labels: loss(z1, z2) if factor == 1 else factor * loss(z1, z2)
 
@@ -103,13 +103,15 @@ PEERS: dict[str, tuple[str, dict[str, Callable[[], Loss]]]] = {
     "lightly": (
         "lightly",
         {
-            "ntxent": lambda: _lightly("NTXentLoss", temperature=0.5),
-            "dcl both": lambda: _lightly("DCLLoss", temperature=0.1),
-            "dclw": lambda: _lightly("DCLWLoss", temperature=0.1, sigma=0.5),
-            "barlow": lambda: _lightly("BarlowTwinsLoss", lambda_param=0.0051),
-            "vicreg": lambda: _lightly("VICRegLoss"),
+            "ntxent": lambda: lightly_loss("NTXentLoss", temperature=0.5),
+            "dcl both": lambda: lightly_loss("DCLLoss", temperature=0.1),
+            "dclw": lambda: lightly_loss("DCLWLoss", temperature=0.1, sigma=0.5),
+            "barlow": lambda: lightly_loss("BarlowTwinsLoss", lambda_param=0.0051),
+            "vicreg": lambda: lightly_loss("VICRegLoss"),
             # It weighs alignment and uniformity 1 and 1, we 1/2 and 1/2.
-            "align_uniform": lambda: _lightly("HypersphereLoss", 0.5, ".hypersphere_loss", t=2.0, lam=1.0, alpha=2.0),
+            "align_uniform": lambda: lightly_loss(
+                "HypersphereLoss", 0.5, ".hypersphere_loss", t=2.0, lam=1.0, alpha=2.0
+            ),
         },
     ),
 }
@@ -124,11 +126,11 @@ def peer_loss(peer: str, label: str) -> Loss:
     return PEERS[peer][1][label]()
 
 
-def lightly_environment() -> Path | None:
-    """The interpreter that benchmarks/lightly_env made, when this package runs from a checkout."""
+def peers_environment() -> Path | None:
+    """The interpreter that benchmarks/peers_env made, when this package runs from a checkout."""
     import hypersphere
 
-    made = Path(hypersphere.__file__).parents[2] / "benchmarks" / "lightly_env" / "venv"
+    made = Path(hypersphere.__file__).parents[2] / "benchmarks" / "peers_env" / "venv"
     return next((path for path in (made / "bin" / "python", made / "Scripts" / "python.exe") if path.exists()), None)
 
 
@@ -140,7 +142,7 @@ def available_peers(lightly_python: Path | None) -> tuple[dict[str, str], dict[s
             pythons[peer] = sys.executable
         else:
             absent[peer] = f"{peer} is not installed"
-    elsewhere = lightly_python or lightly_environment()
+    elsewhere = lightly_python or peers_environment()
     if elsewhere is not None and ("lightly" in absent or lightly_python is not None):
         command = [str(elsewhere), "-c", "import lightly.loss, hypersphere.studies.benchmark.worker"]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -152,5 +154,5 @@ def available_peers(lightly_python: Path | None) -> tuple[dict[str, str], dict[s
             why = done.stderr.strip().splitlines()[-1:] or ["it ends without a word"]
             absent["lightly"] = f"its environment cannot import lightly and hypersphere ({why[0]})"
     elif "lightly" in absent:
-        absent["lightly"] += ", and there is no environment for it (benchmarks/lightly_env makes one)"
+        absent["lightly"] += ", and there is no environment for it (benchmarks/peers_env makes one)"
     return pythons, absent

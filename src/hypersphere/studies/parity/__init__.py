@@ -1,0 +1,1 @@
+"""Our value and gradient beside those of other libraries, on one process and on several."""
