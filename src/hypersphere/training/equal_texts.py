@@ -5,10 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-import numpy as np
 import torch
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 
@@ -18,26 +15,38 @@ def text_ids(texts: Sequence[str]) -> Tensor:
     return torch.tensor([int.from_bytes(each, "big") >> 1 for each in hashes])
 
 
-def instance_ids(texts: Tensor) -> dict[str, Tensor]:
-    """``ids`` and, of triples, ``ids_negatives`` of a batch, from the ids of its texts (N, columns).
+def instance_ids(texts: Tensor, hard: Tensor | None = None) -> dict[str, Tensor]:
+    """``ids`` and, if there are hard negatives, ``ids_negatives`` of a batch, from the ids of its texts (N, columns)
+    and of the hard negatives' (M,).
 
     Instances that have a text in common, in whichever column, have the same id. Equality of one of two texts is not
-    transitive, but an id is: two instances that each share a text with a third have the same id too. A hard negative,
-    the third text, has the id of the instances that hold its text, -1 if none does.
+    transitive, but an id is: two instances that each share a text with a third have the same id too. A hard negative
+    has the id of the instances that hold its text, -1 if none does.
 
-    >>> instance_ids(torch.tensor([[1, 2, 9], [3, 2, 7], [4, 5, 1], [6, 3, 5]]))
-    {'ids': tensor([0, 0, 1, 0]), 'ids_negatives': tensor([-1, -1, 0, 1])}
+    >>> instance_ids(torch.tensor([[1, 2], [3, 2], [4, 5], [6, 3]]), torch.tensor([9, 7, 1, 5]))
+    {'ids': tensor([0, 0, 2, 0]), 'ids_negatives': tensor([-1, -1, 0, 2])}
     """
-    own, negatives = texts[:, :2], texts[:, 2:]
-    different, place = own.unique(return_inverse=True)
-    ends = place.cpu().numpy()
-    graph = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, -1])), shape=(len(different), len(different)))
-    groups = torch.from_numpy(connected_components(graph, directed=False)[1]).long().to(texts.device)
-    ids = {"ids": groups[place[:, 0]]}
-    if negatives.shape[1]:
-        nearest = torch.searchsorted(different, negatives[:, 0].contiguous()).clamp_max(len(different) - 1)
-        ids["ids_negatives"] = torch.where(different[nearest] == negatives[:, 0], groups[nearest], -1)
-    return ids
+    ids = _joined(texts)
+    if hard is None:
+        return {"ids": ids}
+    known, order = texts.flatten().sort()
+    place = torch.searchsorted(known, hard.contiguous()).clamp_max(len(known) - 1)
+    owner = ids.unsqueeze(1).expand_as(texts).flatten()[order][place]
+    return {"ids": ids, "ids_negatives": torch.where(known[place] == hard, owner, -1)}
+
+
+def _joined(texts: Tensor) -> Tensor:
+    """For each row (N,), the first row that it shares a text with, directly or through others."""
+    number = texts.unique(return_inverse=True)[1]
+    first = torch.arange(len(texts), device=texts.device)
+    while True:
+        of_text = first.new_full((int(number.max()) + 1,), len(texts))
+        of_text.scatter_reduce_(0, number.flatten(), first.unsqueeze(1).expand_as(number).flatten(), "amin")
+        lower = of_text[number].amin(dim=1)
+        lower = lower[lower]
+        if torch.equal(lower, first):
+            return first
+        first = lower
 
 
 def equal_pairs(ids: Tensor, ids_negatives: Tensor | None = None) -> int:

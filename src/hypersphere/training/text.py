@@ -56,14 +56,14 @@ class TextTrainer(ObjectiveTraining, SentenceTransformerTrainer):  # type: ignor
         known: dict[str, Any] = {}
         if "text_ids" in inputs:
             shard = shard_of(self.recipe.batch.size, self.args.process_index, self.args.world_size)
-            ids = instance_ids(gather_rows(inputs["text_ids"], shard))
+            ids = _ids(gather_rows(inputs["text_ids"], shard))
             pairs = equal_pairs(**ids)
             self.loss.masked_pairs += pairs
             known = {name: shard.own(each) for name, each in ids.items()} if pairs else {}
         return known | self._guide_rows(inputs)
 
     def known_alone(self, inputs: Inputs) -> dict[str, Any]:
-        known = instance_ids(inputs["text_ids"]) if "text_ids" in inputs else {}
+        known = _ids(inputs["text_ids"]) if "text_ids" in inputs else {}
         return known | self._guide_rows(inputs)
 
     def _guide_rows(self, inputs: Inputs) -> dict[str, Any]:
@@ -133,6 +133,11 @@ class Chunks:
         if self.ids:
             inputs["text_ids"] = torch.stack([text_ids(column) for column in columns], dim=1)
         return inputs
+
+
+def _ids(texts: Tensor) -> dict[str, Tensor]:
+    """The ids of a batch of texts, pairs or triples, of which the third text is a hard negative."""
+    return instance_ids(texts[:, :2], texts[:, 2] if texts.shape[1] > 2 else None)
 
 
 class TextTask(Task):

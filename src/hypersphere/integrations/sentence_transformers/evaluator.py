@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hypersphere.diagnostics import Diagnosis, diagnose
 from hypersphere.geometry import unit
-from hypersphere.integrations.sentence_transformers.texts import shared_text_ids
+from hypersphere.training.equal_texts import instance_ids
 
 logger = logging.getLogger(__name__)
 BLOCK = 1024  # anchors that are compared with all positives at a time
@@ -147,7 +147,7 @@ def text_ids(columns: Sequence[Sequence[str]]) -> Tensor:
     """One number for each row of texts: equal for rows that share a text, directly or through others."""
     number: dict[str, int] = {}
     rows = [[number.setdefault(text, len(number)) for text in column] for column in columns]
-    return shared_text_ids(torch.tensor(rows).T)
+    return instance_ids(torch.tensor(rows).T)["ids"]
 
 
 def reciprocal_ranks(z1: Tensor, z2: Tensor, ids: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.distributed import Gather, Shard, exchange, gather_rows, own_rank, world_size
+from hypersphere.training.equal_texts import instance_ids
 
 # Odd constants of splitmix64 and of the golden ratio, as signed numbers: products of int64 wrap around.
 _TOKEN, _PLACE, _FIRST, _SECOND = -7046029254386353131, -3335678366873096957, -4658895280553007687, -7723592293110705685
@@ -53,24 +54,6 @@ def text_hashes(column: Mapping[str, Any]) -> Tensor | None:
     return torch.zeros(count, dtype=torch.int64, device=tokens.device).index_add_(0, row, mixed) & _LARGEST
 
 
-def shared_text_ids(texts: Tensor) -> Tensor:
-    """One number (N,) for each row of texts (N, C): equal for rows that share a text, directly or through others.
-
-    >>> shared_text_ids(torch.tensor([[1, 2], [3, 4], [5, 2], [4, 1], [6, 7]])).tolist()
-    [0, 0, 0, 0, 4]
-    """
-    number = texts.unique(return_inverse=True)[1]
-    label = torch.arange(len(texts), device=texts.device)
-    while True:
-        lowest = label.new_full((int(number.max()) + 1,), len(texts))
-        lowest.scatter_reduce_(0, number.flatten(), label.unsqueeze(1).expand_as(number).flatten(), "amin")
-        lower = lowest[number].amin(dim=1)
-        lower = lower[lower]
-        if torch.equal(lower, label):
-            return label
-        label = lower
-
-
 def equal_text_ids(instances: Sequence[Tensor], negatives: Sequence[Tensor], gather: Gather) -> dict[str, Tensor]:
     """``ids`` and ``ids_negatives`` of a call, from the hashes (N,) of the texts of each column; empty if all texts of
     the batch differ.
@@ -85,11 +68,7 @@ def equal_text_ids(instances: Sequence[Tensor], negatives: Sequence[Tensor], gat
         sizes = tuple(size for (size,) in exchange([len(own)]))
         shard = Shard(sizes, own_rank())
         everyone = gather_rows(own, shard)
-    ids = shared_text_ids(everyone)
-    texts, order = everyone.flatten().sort()
-    place = torch.searchsorted(texts, hard).clamp_max(len(texts) - 1)
-    owner = ids.unsqueeze(1).expand_as(everyone).flatten()[order][place]
-    ids_negatives = torch.where(texts[place] == hard, owner, -1)
+    ids, ids_negatives = instance_ids(everyone, hard).values()
     some = bool((ids != torch.arange(len(ids), device=ids.device)).any() or (ids_negatives >= 0).any())
     if world_size(gather) > 1 and len(negatives):
         some = any(flag for (flag,) in exchange([int(some)]))
