@@ -8,8 +8,15 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-# The module, and what to install for it.
-LIBRARIES: dict[str, str] = {}
+# The module, and what to install for it; nothing for those that only share a library's call form.
+LIBRARIES: dict[str, str] = {
+    "info_nce": "",
+    "lightly": "",
+    "open_clip": "",
+    "pytorch_metric_learning": "pytorch-metric-learning",
+    "stable_pretraining": "",
+    "sup_contrast": "",
+}
 
 
 def __getattr__(name: str) -> ModuleType:
