@@ -18,9 +18,14 @@ def create_as(peer: str, objective: str, **settings: Any) -> Objective:
     return create_objective(objective, **{**PRESETS.get(peer, {}).get(objective, {}), **settings})
 
 
-def learns_temperature(objective: str) -> bool:
-    setting = objective_class(objective).settings().get("temperature")
-    return isinstance(setting, Number) and setting.learnable
+def create_with_callers_temperature(peer: str, objective: str, **settings: Any) -> Objective:
+    """The same, with a place for a temperature, and a bias, that each call may give; it learns none itself."""
+    declared = objective_class(objective).settings().values()
+    learned = {each.parameter for each in declared if isinstance(each, Number) and each.learnable}
+    created = create_as(peer, objective, **settings, **({"learnable": True} if learned else {}))
+    for name, parameter in created.named_parameters(recurse=False):
+        parameter.requires_grad_(name not in learned)
+    return created
 
 
 def as_number(value: Any, what: str, like: Tensor, positive: bool = False) -> Tensor:

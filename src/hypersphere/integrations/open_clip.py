@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.integrations.call_forms import as_number, call_at, create_as, learns_temperature
+from hypersphere.integrations.call_forms import as_number, call_at, create_with_callers_temperature
 
 
 class Loss(nn.Module):
@@ -31,10 +31,8 @@ class Loss(nn.Module):
             raise ValueError(f"max_scale must be above 0 or None, not {max_scale!r}")
         for name in {"temperature", "bias", "learnable"} & settings.keys():
             raise ValueError(f"{name} belongs to the model here: each call gives logit_scale (and logit_bias)")
-        if learns_temperature(objective):
-            settings["learnable"] = True  # a place for the model's own scale
         self.max_scale = max_scale
-        self.objective = create_as("open_clip", objective, **settings).requires_grad_(False)
+        self.objective = create_with_callers_temperature("open_clip", objective, **settings)
 
     def forward(
         self,

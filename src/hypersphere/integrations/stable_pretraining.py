@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.integrations.call_forms import as_number, call_at, create_as, learns_temperature
+from hypersphere.integrations.call_forms import as_number, call_at, create_with_callers_temperature
 
 
 class Loss(nn.Module):
@@ -28,9 +28,7 @@ class Loss(nn.Module):
             raise ValueError("a temperature is learned by whoever gives logit_scale: Loss takes no learnable")
         if objective == "infonce":
             settings.setdefault("temperature", 0.07)
-        if learns_temperature(objective):
-            settings["learnable"] = True  # a place for the caller's own temperature
-        self.objective = create_as("stable-pretraining", objective, **settings).requires_grad_(False)
+        self.objective = create_with_callers_temperature("stable-pretraining", objective, **settings)
 
     def forward(
         self,
