@@ -65,6 +65,16 @@ def test_the_python_pages_toy_encoder_trains_with_ten_objectives(capsys: pytest.
     assert len(capsys.readouterr().out.splitlines()) == 10
 
 
+@pytest.mark.parametrize("section", ["open_clip", "lightly", "pytorch-metric-learning", "SupContrast and others"])
+def test_the_call_forms_of_the_integrations_page_run_as_printed(section: str) -> None:
+    """In this process: they need neither a main module nor several processes."""
+    page = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
+    (text,) = re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(block.splitlines()) <= 12  # ten without the imports
+    exec(block, {})
+
+
 def test_the_three_contracts_of_the_engine_page_stream_as_it_says() -> None:
     names: dict[str, Any] = {}
     exec(code("docs/engine.md")[0], names)

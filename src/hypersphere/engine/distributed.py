@@ -83,7 +83,7 @@ Gather = Any  # True: the batch is that of the default group. A ProcessGroup: th
 
 
 def is_group(gather: object) -> bool:
-    return dist.is_available() and isinstance(gather, dist.ProcessGroup)
+    return not isinstance(gather, bool) and dist.is_available() and isinstance(gather, dist.ProcessGroup)
 
 
 def world_size(gather: Gather) -> int:

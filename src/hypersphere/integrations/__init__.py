@@ -9,10 +9,16 @@ import re
 from importlib import import_module, metadata
 from types import ModuleType
 
-# The module, and what to install for it.
+# The module, and what to install for it; nothing for those that only share a library's call form.
 LIBRARIES: dict[str, str] = {
+    "info_nce": "",
+    "lightly": "",
     "lightning": "lightning>=2.0",
+    "open_clip": "",
+    "pytorch_metric_learning": "pytorch-metric-learning",
     "sentence_transformers": "hypersphere-lab[text]",
+    "stable_pretraining": "",
+    "sup_contrast": "",
     "torchmetrics": "torchmetrics>=1.9",
     "transformers": "transformers>=5.0",
 }
