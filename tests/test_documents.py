@@ -60,12 +60,9 @@ def test_the_ten_lines_of_the_python_page_run_as_printed(tmp_path: Path) -> None
     assert "alignment" in done.stdout
 
 
-def test_the_python_pages_toy_encoder_trains_with_ten_objectives(tmp_path: Path) -> None:
-    script = tmp_path / "toy.py"
-    script.write_text(code("docs/python.md")[1], encoding="utf-8")
-    done = run(script)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 10
+def test_the_python_pages_toy_encoder_trains_with_ten_objectives(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(code("docs/python.md")[1], {"__name__": "__main__"})
+    assert len(capsys.readouterr().out.splitlines()) == 10
 
 
 def test_the_three_contracts_of_the_engine_page_stream_as_it_says() -> None:

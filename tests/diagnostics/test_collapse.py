@@ -49,25 +49,25 @@ def test_few_classes_apart_are_what_their_labels_want(classes, spread):
     """At the corners of a simplex, as supervised losses leave them: without the labels it looks like a collapse."""
     centred = torch.eye(classes).double() - 1 / classes
     corners = unit(centred) @ torch.linalg.qr(noise(512, classes, seed=8).double()).Q.T
-    labels = torch.arange(1200) % classes
-    z = corners[labels] + spread * noise(1200, 512).double()
+    labels = torch.arange(600) % classes
+    z = corners[labels] + spread * noise(600, 512).double()
     diagnosis = diagnose(z, labels=labels)
     assert diagnosis.views[0].leading_directions <= classes - 1 and not any(each.grave for each in diagnosis.findings)
     assert any(each.grave and each.name == "dimensional collapse" for each in diagnose(z).findings)
-    shuffled = diagnose(z, labels=labels[torch.randperm(1200, generator=torch.Generator().manual_seed(0))])
+    shuffled = diagnose(z, labels=labels[torch.randperm(600, generator=torch.Generator().manual_seed(0))])
     assert any(each.grave and each.name == "dimensional collapse" for each in shuffled.findings)
 
 
 @pytest.mark.parametrize("dims", [6, 8, 16])
 def test_a_subspace_under_noise_is_worth_a_warning(dims):
-    diagnosis = diagnose(flat(dims, count=2000, dim=768, jitter=0.01))
+    diagnosis = diagnose(flat(dims, count=800, dim=384, jitter=0.01))
     (finding,) = (each for each in diagnosis.findings if each.name == "few leading directions")
-    assert not finding.grave and f"along {diagnosis.views[0].leading_directions} of 768 possible" in finding.evidence
+    assert not finding.grave and f"along {diagnosis.views[0].leading_directions} of 384 possible" in finding.evidence
 
 
 def test_more_directions_than_classes_are_not_explained_by_them():
-    z = flat(6, count=2000, dim=768, jitter=0.01)
-    turned = torch.linalg.qr(noise(768, 6, seed=3)).Q
+    z = flat(6, count=800, dim=384, jitter=0.01)
+    turned = torch.linalg.qr(noise(384, 6, seed=3)).Q
     diagnosis = diagnose(z, labels=(z @ turned[:, 0] > 0).long())
     assert diagnosis.classes.beyond_chance > 0.5 and diagnosis.verdict == "few leading directions"
 

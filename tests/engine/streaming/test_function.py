@@ -27,7 +27,7 @@ def create_symmetric(**changed: Any) -> PairwiseObjective:
 
 @pytest.mark.parametrize(("name", "params"), **cases.named(cases.ALL))
 def test_streaming_equals_dense_for_every_block_size(name: str, params: dict[str, Any]) -> None:
-    hs.testing.assert_streams_exactly(hs.create_objective(name, **params), rows=(1, 2, 3, 4, 5, 7, 10, 11, 50))
+    hs.testing.assert_streams_exactly(hs.create_objective(name, **params), rows=(1, 2, 3, 5, 10, 11, 50))
 
 
 @pytest.mark.parametrize("name", ["infonce", "ntxent", "dclw", "supcon", "siglip"])

