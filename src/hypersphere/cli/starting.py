@@ -1,7 +1,9 @@
-"""Ctrl-C during imports: they take seconds, and some libraries swallow the signal or fail with another error."""
+"""Imports take seconds: without garbage collection fewer. At Ctrl-C some libraries swallow the signal or fail with
+another error."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -14,6 +16,8 @@ from types import FrameType
 def nothing_begun() -> Iterator[None]:
     """Inside, SIGINT and SIGTERM end the process at once with one sentence; there is nothing to clean up yet."""
     before = {}
+    collecting = gc.isenabled()
+    gc.disable()
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:
@@ -23,6 +27,8 @@ def nothing_begun() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        if collecting:
+            gc.enable()
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
