@@ -87,11 +87,13 @@ def own_threads() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def own_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test finds the Python files of another."""
-    path, modules = list(sys.path), set(sys.modules)
+    path, modules = list(sys.path), list(sys.modules)
     yield
     sys.path[:] = path
+    if list(sys.modules) == modules:  # as after most tests; sets of thousands of names take longer than some of them
+        return
     base = str(tmp_path_factory.getbasetemp())
-    for name in set(sys.modules) - modules:
+    for name in set(sys.modules) - set(modules):
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(base):
             del sys.modules[name]
 
