@@ -100,11 +100,16 @@ def test_two_processes_of_accelerate_are_one_and_print_json_alone(tmp_path: Path
 
 
 def test_of_two_processes_one_hears_the_signal_and_both_save(tmp_path: Path) -> None:
-    changes = {"steps": 9, "checkpoint": {"every": 500}, "evaluation": {"best": False, "every": 4}}
+    changes = {
+        "steps": 9,
+        "checkpoint": {"every": 500},
+        "schedule": {"name": "constant"},
+        "evaluation": {"best": False, "every": 4},
+    }
     worlds.recipe_file(tmp_path, **worlds.digits_recipe(tmp_path, **changes))
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    both = [processes.start(run_signalled, rank, port, tmp_path) for rank in (0, 1)]
+    both = [processes.start(run_signalled, rank, port, tmp_path, daemon=True) for rank in (0, 1)]
     for process in both:
         process.join()
     said = "".join((tmp_path / f"said{rank}").read_text() for rank in (0, 1))

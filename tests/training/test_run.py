@@ -136,7 +136,7 @@ def test_a_killed_run_resumes_to_the_weights_of_an_uninterrupted_one(
         job: Any = subprocess.Popen(command(path), env=ENVIRONMENT, stderr=nowhere, stdout=nowhere)
         ended, wait = job.poll, job.wait
     else:  # without the seconds of its imports
-        job = processes.start(run_command, "train", path)
+        job = processes.start(run_command, "train", path, daemon=True)
         ended, wait = (lambda: job.exitcode), job.join
     while not (run / "checkpoints" / moment).exists() and ended() is None:
         time.sleep(0.001)

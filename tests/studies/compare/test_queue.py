@@ -1,6 +1,7 @@
 """Cells in a storage: each is taken by one worker, and ends once, whatever happens to the workers."""
 
 import gc
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -177,6 +178,18 @@ def test_a_password_among_the_options_is_not_shown_either():
     assert "secret" not in str(caught.value) and "sslmode" in str(caught.value)
 
 
+@pytest.fixture(scope="module")
+def ended_study(tmp_path_factory):
+    """The file of a study of two cells: one has a result, one failed."""
+    file = tmp_path_factory.mktemp("ended") / "study.db"
+    queue = Queue(f"sqlite:///{file}", "study", DEFINITION)
+    queue.enqueue(cells(2))
+    queue.finish(queue.claim(names(2))[0], 91.5, {"scores": {"knn": 91.5}})
+    queue.fail(queue.claim(names(2))[0], "the loss is not finite")
+    queue.close()
+    return file
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -191,13 +204,8 @@ def test_a_password_among_the_options_is_not_shown_either():
         "delete from studies",
     ],
 )
-def test_a_study_file_that_was_damaged_is_noticed(change, tmp_path):
-    file = tmp_path / "study.db"
-    queue = Queue(f"sqlite:///{file}", "study", DEFINITION)
-    queue.enqueue(cells(2))
-    queue.finish(queue.claim(names(2))[0], 91.5, {"scores": {"knn": 91.5}})
-    queue.fail(queue.claim(names(2))[0], "the loss is not finite")
-    queue.close()
+def test_a_study_file_that_was_damaged_is_noticed(change, ended_study, tmp_path):
+    file = shutil.copy(ended_study, tmp_path)
     with sqlite3.connect(file) as database:
         database.execute(change)
     database.close()
