@@ -31,7 +31,7 @@ from hypersphere.objectives.settings import (
 )
 from hypersphere.torch_internals import uncompiled
 
-SHOWN_IF_CHANGED = ("extra_negatives", "pool", "reads", "reduction", "gather", "learnable")
+SHOWN_IF_CHANGED = ("extra_negatives", "pool", "hardness", "anchors", "reads", "reduction", "gather", "learnable")
 
 
 def _declare(cls: type) -> None:
