@@ -53,7 +53,9 @@ class ArtanhInfoNCE(PairwiseObjective):
         against = (squared_chord(positive) / 2).clamp_min(0) / (1 + positive).clamp_min(INSIDE)  # 1/odds(s_ii)
         if power < 1:  # whose derivative at 0 is infinite
             against = against.clamp_min(INSIDE / 2)
-        # log(1 + against^power · total): the product where it is small, its logarithm where it might overflow.
+        # log(1 + against^power · total): the product, or its logarithm where it might overflow.
+        if power <= 2:  # the product is below N · 2e25
+            return torch.log1p(against**power * total)
         small = power * against.detach().log() + total.detach().log() < 0
         product = torch.where(small, against, 0) ** power * torch.where(small, total, 0)
         logarithm = power * torch.where(small, 1, against).log() + torch.where(small, 1, total).log()
