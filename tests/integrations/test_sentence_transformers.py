@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import random
 import re
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ pytest.importorskip("sentence_transformers")
 
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.base.losses.merged_forward import column_merging_disabled
 from sentence_transformers.sentence_transformer.losses import (
     AdaptiveLayerLoss,
     CoSENTLoss,
@@ -216,12 +219,64 @@ def test_the_cached_form_is_the_plain_one(folder: Path, around: str | None) -> N
         if around:
             loss = MatryoshkaLoss(noisy, loss, DIMS, DIM_WEIGHTS)
         torch.manual_seed(0)
-        results.append(step(loss, A, P, N1, factor=0.25))
+        with column_merging_disabled():  # one pass for each column, as in the cached form: the same numbers again
+            results.append(step(loss, A, P, N1, factor=0.25))
     assert any(name.endswith("log_temperature") for name in results[0])
     assert_same(*results)
     exact = opened(folder)
-    small = [step(Loss(exact, "dhel", learnable=True, mini_batch_size=size), A, P, N1) for size in (None, 3)]
-    assert_same(*small)
+    whole, *small = [
+        step(Loss(exact, "dhel", learnable=True, **limit), A, P, N1)
+        for limit in ({}, {"mini_batch_size": 3}, {"mini_batch_num_tokens": 20}, {"mini_batch_num_tokens": 1})
+    ]
+    for each in small:
+        assert_same(whole, each)
+
+
+def test_a_part_of_a_batch_has_so_many_tokens_and_no_padding_of_the_rest(folder: Path) -> None:
+    model, seen = opened(folder), []
+    forward = model.forward
+
+    def watched(column: dict[str, Any], **kwargs: Any) -> Any:
+        seen.append(column["attention_mask"])
+        return forward(column, **kwargs)
+
+    model.forward = watched  # type: ignore[method-assign]
+    columns = features(model, A, P)
+    with torch.no_grad():
+        Loss(model, mini_batch_num_tokens=20)(columns, None)
+    for column in columns:
+        lengths = column["attention_mask"].sum(dim=1).tolist()
+        while lengths:
+            part = seen.pop(0)
+            assert part.sum(dim=1).tolist() == lengths[: len(part)]
+            assert part.any(dim=0).all()
+            assert part.sum() <= 20 < part.sum() + (lengths[len(part) :] or [20])[0]
+            del lengths[: len(part)]
+    assert not seen
+
+
+def test_positives_and_hard_negatives_are_embedded_in_one_pass(folder: Path) -> None:
+    model, rows = opened(folder), []
+    forward = model.forward
+
+    def watched(column: dict[str, Any], **kwargs: Any) -> Any:
+        rows.append(len(column["input_ids"]))
+        return forward(column, **kwargs)
+
+    model.forward = watched  # type: ignore[method-assign]
+    Loss(model)(features(model, A, P, N1, N2), None)
+    assert rows == [8, 24]
+
+
+def test_a_batch_is_freed_after_its_step(model: SentenceTransformer) -> None:
+    for limit in (None, 3):
+        loss = Loss(model, mini_batch_size=limit)
+        columns = features(model, A, P)
+        texts = [weakref.ref(column["input_ids"]) for column in columns]
+        value_of(loss(columns, None)).backward()
+        del columns
+        gc.collect()
+        assert all(text() is None for text in texts)
 
 
 def test_matryoshka_and_adaptive_layers_hold_the_loss_as_their_own(model: SentenceTransformer) -> None:
@@ -425,6 +480,8 @@ def test_bad_settings_are_refused_in_one_sentence(model: SentenceTransformer) ->
         ({"objective": "infonce", "guide": "all"}, "guide must be a SentenceTransformer"),
         ({"objective": "infonce", "guide_margin": 0.1}, "guide_margin and guide_strategy go with guide="),
         ({"objective": "infonce", "mini_batch_size": 0}, "mini_batch_size must be at least 1"),
+        ({"objective": "infonce", "mini_batch_num_tokens": 0}, "mini_batch_num_tokens must be at least 1"),
+        ({"objective": "infonce", "mini_batch_size": 2, "mini_batch_num_tokens": 9}, "give one of them"),
         ({"objective": "met", "hardness": 1.0}, "has no softmax over its negatives"),
         ({"objective": "vicreg", "hard_negative_weight": 1.0}, "has no negatives"),
         ({"objective": "infonce", "hardness": 1.0, "hardness_on": "every"}, "hardness_on must be"),

@@ -144,6 +144,10 @@ EVERY_DIRECTION = ("query_to_doc", "query_to_query", "doc_to_query", "doc_to_doc
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
+        ({"pool": "same"}, {"directions": ("query_to_doc", "query_to_query")}),
+        ({"pool": "other"}, {"directions": ("query_to_doc", "doc_to_doc")}),
+        ({"pool": "back"}, {"directions": ("query_to_doc", "doc_to_query")}),
+        ({"pool": "all"}, {"directions": ("query_to_doc", "query_to_query", "doc_to_doc")}),
         ({"pool": "gte"}, {"directions": EVERY_DIRECTION}),
         ({"hardness": 9.0}, {"hardness_mode": "in_batch_negatives", "hardness_strength": 9.0}),
     ],
@@ -158,6 +162,14 @@ def test_directions_and_hardness_of_sentence_transformers(ours: dict[str, Any], 
         grads = torch.autograd.grad(loss, given), torch.autograd.grad(peer, given, retain_graph=True)
         for one, other in zip(*grads, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(("pool", "direction"), [("same", "query_to_query"), ("back", "doc_to_query")])
+def test_hard_negatives_in_a_joint_softmax_are_those_of_sentence_transformers(pool: str, direction: str) -> None:
+    given = [*views(7, 5), views(7, 5, seed=3)[0]]
+    theirs = sentence_transformers_loss(given, directions=("query_to_doc", direction))
+    ours = hs.create_objective("infonce", temperature=1 / 20, pool=pool)(*given[:2], negatives=given[2])
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-9)
 
 
 def test_hardness_needs_one_pool() -> None:

@@ -59,19 +59,18 @@ def infonce(
     hardness: float = 0.0,
 ) -> float:
     """-log(e^{s_ii/tau}/sum_j e^{s_ij/tau}); symmetric: the mean of rows and columns, extra negatives being further
-    keys of the rows, and of the columns' anchors only if extra_negatives is "both". pool "all": a_ij and b_ij too;
-    "gte": also s_ji, and the positive once more. hardness: added to the scale of the negatives."""
+    keys of the rows, and of the columns' anchors only if extra_negatives is "both". pool "same": a_ij too; "other":
+    b_ij; "back": s_ji, and the positive once more; "all": the first two; "gte": all. hardness: added to the scale of
+    the negatives."""
     h, hp, extra = unit_rows(z1), unit_rows(z2), unit_rows(negatives)
     others = negative_cosines(h, hp, extra)
     if hardness:
         others = [[s * (1 + hardness * temperature) for s in row] for row in others]
-    if pool in ("all", "gte"):
-
-        def within(rows: Matrix) -> Matrix:
-            return negative_cosines(rows, rows, [])
-
-        others = [s + a + b for s, a, b in zip(others, within(h), within(hp), strict=True)]
-    if pool == "gte":
+    if pool in ("same", "all", "gte"):
+        others = [s + a for s, a in zip(others, negative_cosines(h, h, []), strict=True)]
+    if pool in ("other", "all", "gte"):
+        others = [s + b for s, b in zip(others, negative_cosines(hp, hp, []), strict=True)]
+    if pool in ("back", "gte"):
         back = negative_cosines(hp, h, [])
         others = [[*row, *more, c] for row, more, c in zip(others, back, positive_cosines(h, hp), strict=True)]
     rows = infonce_terms(positive_cosines(h, hp), others, temperature)

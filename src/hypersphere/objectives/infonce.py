@@ -37,14 +37,24 @@ class SoftmaxObjective(LogSumObjective):
         return against(-positive / self.temperature, logsumexp)
 
 
+POOLS: dict[str, Any] = {  # what ``negatives`` of the objective is; "both" is "cross" and "same" in one
+    "cross": "cross",
+    "same": "both",
+    "other": ("cross", "other"),
+    "back": ("cross", "back"),
+    "all": ("both", "other"),
+    "gte": ("both", "other", "back"),
+}
+
+
 @register("infonce")
 class InfoNCE(SoftmaxObjective):
     """Cross-entropy of picking the positive among all keys of the other view.
 
     L_i = -log( e^{s_ii/τ} / Σ_j e^{s_ij/τ} ), mean over anchors; ``symmetric`` averages rows and columns.
-    pool: "cross": the keys are the other view. "all": the softmax also counts x_i·x_j and y_i·y_j of other instances;
-    the extra negatives count once, against x_i. With ``guided`` this is GISTEmbed. "gte": it also counts y_i·x_j, and
-    the positive a second time, as Li et al. 2023 (GTE) print it.
+    pool: "cross": the keys are the other view. The softmax also counts, of other instances, x_i·x_j ("same"), y_i·y_j
+    ("other") or both ("all"; with ``guided`` this is GISTEmbed); y_i·x_j, and the positive a second time ("back"); or
+    all of these ("gte"), as Li et al. 2023 (GTE) print it. The extra negatives count once, against x_i.
     hardness β: the logit of a negative is s_ij/τ + β sg(s_ij), so that hard ones weigh more; pool "cross" only.
     extra_negatives: the anchors that the ``negatives=`` of a call are contrasted with, if symmetric. "first": the rows
     of z1 alone, for which they are keys as z2 is; sentence-transformers (MultipleNegativesRankingLoss with directions
@@ -63,7 +73,7 @@ class InfoNCE(SoftmaxObjective):
 
     source = "Gao et al. 2021; Nie et al. 2023"
     symmetric: bool = flag(default=False)
-    pool: str = choice("cross", "all", "gte", default="cross")
+    pool: str = choice(*POOLS, default="cross")
     hardness: float = number(default=0.0, at_least=0)
     extra_negatives: str = choice("first", "both", default="first")  # type: ignore[misc]
     without_extra = ("other", "back")
@@ -74,7 +84,7 @@ class InfoNCE(SoftmaxObjective):
 
     @property
     def negatives(self) -> Any:
-        return {"cross": "cross", "all": ("both", "other"), "gte": ("both", "other", "back")}[self.pool]
+        return POOLS[self.pool]
 
     def check(self) -> None:
         if self.hardness and self.pool != "cross":
@@ -89,9 +99,9 @@ class InfoNCE(SoftmaxObjective):
         return against(-positive / self.temperature, masked_logsumexp(logits, mask))
 
     def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
-        if self.pool == "gte":
+        if self.pool in ("back", "gte"):
             logsumexp = (*logsumexp, positive / self.temperature)
-        others = logsumexp if self.pool == "cross" else logsumexp_of(logsumexp)
+        others = logsumexp_of(logsumexp) if isinstance(logsumexp, tuple) else logsumexp
         return super().from_logsumexp(positive, others, num_negatives)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from hypersphere.engine import GradientCache
 
 WRAPPERS = (DistributedDataParallel, nn.DataParallel)
+_LARGEST = 2**31  # rows in a chunk: all
 
 
 def unwrapped(model: Any) -> Any:
@@ -34,23 +36,27 @@ class _Rows(nn.Module):
         return embedded
 
 
-def embed_in_chunks(model: nn.Module, columns: Sequence[dict[str, Any]], size: int) -> list[Tensor]:
-    """The embeddings of every column by ``GradientCache``, in one call of the model as the trainer wraps it: several
-    processes then synchronise their gradients once."""
+def embed_in_chunks(
+    model: nn.Module, columns: Sequence[dict[str, Any]], size: int | None, num_tokens: int | None = None
+) -> list[Tensor]:
+    """The embeddings of every column by ``GradientCache``, so many rows or tokens at a time, in one call of the model
+    as the trainer wraps it: several processes then synchronise their gradients once."""
     inner, outer = unwrapped(model), getattr(model, "_orig_mod", model)
     outer = outer if isinstance(outer, DistributedDataParallel) else inner
-    refuse_layers(inner, "mini_batch_size", "leave it out")
+    option = "mini_batch_size" if num_tokens is None else "mini_batch_num_tokens"
+    refuse_layers(inner, option, "leave it out")
     if any(type(each.forward).__name__ == "ForwardDecorator" for each in (model, inner)):
-        raise ValueError(
-            "this MatryoshkaLoss cannot hold a loss with mini_batch_size: pip install -U sentence-transformers"
-        )
-    cache = GradientCache(_Rows(inner), size)
+        raise ValueError(f"this MatryoshkaLoss cannot hold a loss with {option}: pip install -U sentence-transformers")
+    cache = GradientCache(_Rows(inner), size or _LARGEST)
     cache.training = inner.training  # of the cache alone: parts of the model may be in another mode
     replaced = "forward" in vars(inner)
     plain = inner.forward
 
     def embed_all(*_: Any, **__: Any) -> list[Tensor]:
-        return [cache(_as_rows(column)) for column in columns]
+        rows = [_as_rows(column, option) for column in columns]
+        if num_tokens is None:
+            return [cache(column) for column in rows]
+        return [torch.cat([cache(part) for part in parts_of_tokens(column, num_tokens)]) for column in rows]
 
     inner.forward = embed_all
     try:
@@ -63,11 +69,41 @@ def embed_in_chunks(model: nn.Module, columns: Sequence[dict[str, Any]], size: i
     return embeddings
 
 
-def _as_rows(column: dict[str, Any]) -> dict[str, Any]:
+def parts_of_tokens(column: dict[str, Any], num_tokens: int) -> Iterator[dict[str, Any]]:
+    """The rows of a column in parts of at most so many tokens, or of one text, each without the padding that all of
+    its rows share at the end.
+
+    >>> mask = torch.tensor([[1, 1, 1, 1], [1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0]])
+    >>> [tuple(part["attention_mask"].shape) for part in parts_of_tokens({"attention_mask": mask}, 4)]
+    [(1, 4), (2, 2), (1, 2)]
+    """
+    mask = column.get("attention_mask")
+    if not isinstance(mask, Tensor) or mask.ndim != 2:
+        raise ValueError(
+            "mini_batch_num_tokens counts the tokens of each text by an attention mask, which this model's input does "
+            "not have: take mini_batch_size"
+        )
+    lengths, start = mask.sum(dim=1).tolist(), 0
+    while start < len(lengths):
+        stop = start + 1
+        while stop < len(lengths) and sum(lengths[start : stop + 1]) <= num_tokens:
+            stop += 1
+        width = int(mask[start:stop].any(dim=0).nonzero().max()) + 1 if any(lengths[start:stop]) else mask.shape[1]
+        yield {key: _cut(value, slice(start, stop), width, mask) for key, value in column.items()}
+        start = stop
+
+
+def _cut(value: Any, rows: slice, width: int, mask: Tensor) -> Any:
+    if not isinstance(value, Tensor) or value.ndim == 0:
+        return value
+    return value[rows, :width] if value.shape == mask.shape else value[rows]
+
+
+def _as_rows(column: dict[str, Any], option: str) -> dict[str, Any]:
     """A column whose tensors all have one row for each text."""
     if "offsets" in column or "cu_seq_lens_q" in column:
         raise ValueError(
-            "mini_batch_size cuts a batch into rows, but the tokens of this model's texts form one line: leave it out"
+            f"{option} cuts a batch into rows, but the tokens of this model's texts form one line: leave it out"
         )
     length = column.get("prompt_length")  # the same for every text, in any of the forms that Pooling takes
     return {**column, "prompt_length": int(length.flatten()[0])} if isinstance(length, Tensor) else column

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from weakref import ref
 
 import torch
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.losses.merged_forward import embed_columns
 from torch import Tensor, nn
 
 from hypersphere.engine import Inputs
@@ -37,6 +39,7 @@ class Loss(nn.Module):
     hard_negative_weight: SimCSE's; added to the logit of an anchor's own hard negatives.
     hardness, hardness_on: see ``Weighting``.
     mini_batch_size: embeds so many rows at a time and again in backward, so that memory does not limit the batch.
+    mini_batch_num_tokens: the same with so many tokens at a time, for texts of very different lengths.
     twice: the dataset has one column of texts, and each text is encoded twice with different dropout.
     temperature_bounds: limits of a learned temperature (``learnable=True``).
     terms: returns the objective's terms for the trainer's log (one more evaluation of the objective, without gradient).
@@ -57,6 +60,7 @@ class Loss(nn.Module):
         hardness: float = 0.0,
         hardness_on: str = "in_batch",
         mini_batch_size: int | None = None,
+        mini_batch_num_tokens: int | None = None,
         twice: bool = False,
         temperature_bounds: tuple[float, float] = (0.01, 1.0),
         terms: bool = True,
@@ -65,12 +69,16 @@ class Loss(nn.Module):
         super().__init__()
         if not isinstance(unwrapped(model), SentenceTransformer):
             raise ValueError(f"the first argument is the SentenceTransformer to train, not {type(model).__name__}")
-        if mini_batch_size is not None and mini_batch_size < 1:
-            raise ValueError(f"mini_batch_size must be at least 1, or None for the whole batch, not {mini_batch_size}")
+        limits = {"mini_batch_size": mini_batch_size, "mini_batch_num_tokens": mini_batch_num_tokens}
+        for name, limit in limits.items():
+            if limit is not None and limit < 1:
+                raise ValueError(f"{name} must be at least 1, or None for the whole batch, not {limit}")
+        if None not in limits.values():
+            raise ValueError("mini_batch_size and mini_batch_num_tokens both limit a mini-batch: give one of them")
         self.model = model
         self.mask_duplicates, self.twice, self.terms = mask_duplicates, twice, terms
-        self.mini_batch_size = mini_batch_size
-        self.uses_gradient_cache = mini_batch_size is not None  # MatryoshkaLoss then decorates calculate_loss
+        self.mini_batch_size, self.mini_batch_num_tokens = mini_batch_size, mini_batch_num_tokens
+        self.uses_gradient_cache = any(limits.values())  # MatryoshkaLoss then decorates calculate_loss
         self.weighting = Weighting(hard_negative_weight, hardness, hardness_on)
         if isinstance(guide, str) and guide != "self":
             raise ValueError(f"guide must be a SentenceTransformer, a function of texts or 'self', not {guide!r}")
@@ -90,9 +98,10 @@ class Loss(nn.Module):
         with raise_on_all_ranks(self.objective.gather, self.objective.described):
             self._check_columns(columns)
             known = {**self._known_of_labels(labels), **self._known_of_texts(columns)}
-        if self.mini_batch_size is None:
+        if not self.uses_gradient_cache:
             return self._evaluate(self._embed(columns), known)
-        embeddings = embed_in_chunks(self.model, columns * 2 if self.twice else columns, self.mini_batch_size)
+        limits = self.mini_batch_size, self.mini_batch_num_tokens
+        embeddings = embed_in_chunks(self.model, columns * 2 if self.twice else columns, *limits)
         if not torch.is_grad_enabled():
             return self.calculate_loss([[z] for z in embeddings], known)
         rows = [z.detach().to(torch.promote_types(z.dtype, torch.float32)).requires_grad_() for z in embeddings]
@@ -126,10 +135,13 @@ class Loss(nn.Module):
             "hardness": self.weighting.hardness,
             "hardness_on": self.weighting.hardness_on,
             "mini_batch_size": self.mini_batch_size,
+            "mini_batch_num_tokens": self.mini_batch_num_tokens,
             "twice": self.twice,
         }
         if not self.weighting.hardness:
             del own["hardness_on"]
+        if self.mini_batch_num_tokens is None:
+            del own["mini_batch_num_tokens"]
         if any(each.learnable for each in within(self.objective)):
             own["temperature_bounds"] = self.temperature_bounds
         return {"objective": repr(self.objective), "gather": self.objective.gather, **own}
@@ -150,7 +162,8 @@ class Loss(nn.Module):
         if self.twice:
             refuse_layers(unwrapped(self.model), "twice=True", "give the texts as two equal columns")
             columns = [columns[0], dict(columns[0])]  # the model writes into its input
-        return [self.model(column)["sentence_embedding"] for column in columns]
+        embeddings: list[Tensor] = embed_columns(self.model, columns)  # positives and hard negatives in one pass
+        return embeddings
 
     def _check_columns(self, columns: list[Column]) -> None:
         name, takes, given = self.objective.name, self.objective.takes, len(columns)
@@ -198,10 +211,12 @@ class Loss(nn.Module):
         """Ids of equal texts and the guide's embeddings. MatryoshkaLoss and AdaptiveLayerLoss call the loss several
         times with one batch, which is looked at once."""
         texts = [column.get("input_ids") for column in columns]
-        if len(texts) == len(self._known[0]) and all(x is y for x, y in zip(texts, self._known[0], strict=True)):
-            return self._known[1]
+        before, known = self._known
+        if len(texts) == len(before) and all(x is not None and x is y() for x, y in zip(texts, before, strict=True)):
+            return known
         known = {**self._equal_texts(columns), **self._guide_rows(columns)}
-        self._known = (texts, known)
+        if all(isinstance(each, Tensor) for each in texts):
+            self._known = ([ref(each) for each in texts], known)  # the batch itself is freed after its step
         return known
 
     def _hard(self, columns: Sequence[Any]) -> Sequence[Any]:
