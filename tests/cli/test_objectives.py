@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hypersphere.cli.app import app
-from hypersphere.cli.description import describe, sections
+from hypersphere.anatomy.description import describe, sections
 from hypersphere.objectives import list_objectives, list_presets
 
 runner = CliRunner()
