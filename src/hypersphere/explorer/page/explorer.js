@@ -18,13 +18,16 @@ export function mount(element, options = {}) {
 
 async function start(element) {
   const { api = null, catalogue } = element.dataset;
+  let data = null;
   try {
     const answer = await fetch(catalogue ?? `${api}catalogue`);
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-    mount(element, { api, data: await answer.json(), url: true });
+    data = await answer.json();
   } catch (error) {
     element.textContent = `The list of objectives could not be loaded: ${error.message}.`;
+    return;
   }
+  mount(element, { api, data, url: true });
 }
 
 const own = document.querySelector("[data-explorer]");

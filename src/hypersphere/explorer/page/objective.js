@@ -80,7 +80,7 @@ export function create(context) {
     element("section", { class: "centre", "aria-label": "Maps over the angles" },
       element("div", { class: "lead" },
         element("h1", {}, "What is left of the gradient?"),
-        element("p", {}, "Every map shows one anchor: upwards the angle to its positive, to the right the angle to its negatives.")),
+        element("p", {}, "Each map shows one anchor: upwards the angle to its positive, to the right the angle to its negatives. The line marks where half of the gradient is left.")),
       chooser.element, maps, readout, cuts), about);
 
   // ------------------------------------------------------------------------------------------------- the state
@@ -229,9 +229,7 @@ export function create(context) {
     Object.assign(canvas.style, { left: `${frame.left}px`, top: `${frame.top}px`, width: `${frame.width}px`, height: `${frame.height}px` });
     panel.canvas = canvas;
     panel.drawing = svg("svg", { viewBox: `0 0 ${width} ${frame.total}`, width, height: frame.total, "aria-hidden": "true" },
-      axes(frame, theme), edgeLines(map, frame), colourBar(panel, frame, theme), flatSentence(panel, frame, theme));
-    panel.mark = svg("g");
-    panel.drawing.append(panel.mark);
+      axes(frame, theme), edgeLines(map, frame), colourBar(panel, frame, theme), (panel.mark = svg("g")), flatSentence(panel, frame, theme));
     const surface = element("div", { class: "surface", tabindex: 0, role: "img", "aria-label": describe(panel),
       onpointermove: (event) => point(event, panel), onpointerdown: (event) => point(event, panel), onkeydown: steer }, canvas, panel.drawing);
     surface.style.height = `${frame.total}px`;
@@ -275,7 +273,7 @@ export function create(context) {
     const [from, to] = limitsOf(panel);
     panel.flat = low > high ? "not a number: a matrix of features" : high - low > 0.03 * (to - from) ? "" : `${high - low < 1e-4 * Math.abs(high) ? short(high) : `${short(low)} to ${short(high)}`} at all angles`;
     if (!panel.flat) return [];
-    const wide = 7 * panel.flat.length + 20, x = frame.left + frame.width / 2, y = frame.top + frame.height / 2;
+    const wide = 7 * panel.flat.length + 20, x = frame.left + frame.width / 2, y = frame.top + 24;
     return [svg("rect", { x: x - wide / 2, y: y - 15, width: wide, height: 26, rx: 13, fill: theme.paper }),
       text(x, y + 2, panel.flat, theme, { "text-anchor": "middle", fill: theme.ink, "font-size": 12.5 })];
   }
@@ -361,9 +359,9 @@ export function create(context) {
     if (about.dataset.of === now) return;
     about.dataset.of = now;
     about.replaceChildren(...names().map(([, name]) => {
-      const entry = entries.get(name);
+      const entry = entries.get(name), [formula, ...notes] = entry.formula.split("\n");
       return element("section", {}, element("h2", {}, name), element("p", { class: "summary" }, `${entry.summary}.`),
-        ...part("When to use it", entry.use), ...part("Formula", entry.formula, "pre"), ...part("Its gradient", entry.gradient, "pre"),
+        ...part("When to use it", entry.use), ...part("Formula", formula, "pre"), notes.length ? element("details", {}, element("summary", {}, "Variants and settings"), notes.map((note) => element("p", { class: "hint" }, note))) : null, ...part("Its gradient", entry.gradient, "pre"),
         ...part("Paper", entry.paper ?? entry.source), ...part("Relations", entry.relations));
     }));
   }
@@ -374,6 +372,7 @@ export function create(context) {
       const began = performance.now();
       state = next;
       chooser.set(state.show in QUANTITIES ? state.show : "all");
+      page.classList.toggle("two", names().length === 2);
       drawControls();
       drawCuts(drawMaps());
       drawAbout();

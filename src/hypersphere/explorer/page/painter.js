@@ -23,7 +23,7 @@ void main() {
 }`;
 
 export function createPainter(canvas) {
-  const gl = canvas.getContext("webgl2", { antialias: true, premultipliedAlpha: true, preserveDrawingBuffer: true });
+  const gl = canvas.getContext("webgl2", { antialias: true, premultipliedAlpha: true });
   return gl ? webglPainter(canvas, gl) : plainPainter(canvas);
 }
 

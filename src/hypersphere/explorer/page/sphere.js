@@ -83,7 +83,7 @@ export function create(context) {
   const objective = () => (movable.includes(state.objective) ? state.objective : "infonce");
   const settings = () => Object.fromEntries(entries.get(objective()).settings.map(({ name, default: usual }) =>
     [name, typeof usual === "number" ? number(`s.${name}`, usual, -1e9, 1e9) : usual]));
-  const rate = () => number("rate", 0.003, 1e-4, 0.1);
+  const rate = () => number("rate", 0.01, 1e-4, 0.1);
   const size = () => Math.round(number("points", 48, 4, 200));
   const noise = () => number("noise", 20, 0, 90);
   const anchored = () => state.anchors === "1";
@@ -102,13 +102,13 @@ export function create(context) {
   const controls = element("aside", { class: "controls", "aria-label": "Settings" });
   const page = element("div", { class: "page sphere" }, controls,
     element("section", { class: "centre", "aria-label": "Sphere" },
-      element("div", { class: "lead" }, element("h1", {}, "Where does the loss send the points?"),
+      element("div", { class: "lead" }, element("h1", {}, "Where do the points go?"),
         element("p", {}, "Discs are anchors, rings their positives, colours their classes. Drag to turn.")),
       element("div", { class: "transport" }, playButton, button("Step", () => { play(false); advance(); draw(true); }),
         button("Start again", restart), button("Add an outlier", addOutlier)),
-      element("figure", { class: "stage" }, canvas, readout, context.figure(exported, rowsOfPoints, "sphere"),
+      element("figure", { class: "stage" }, canvas, readout, context.figure(exported, () => rowsOfPoints(), "sphere"),
         painter.fallback ? element("p", { class: "hint" }, "This browser has no WebGL2, so the sphere is drawn more plainly.") : null)),
-    element("section", { class: "panel curves-panel", "aria-label": "Curves" }, element("h2", {}, "While they move"), curves, context.figure(() => curves.firstChild, rowsOfHistory, "curves")));
+    element("section", { class: "panel curves-panel", "aria-label": "Curves" }, element("h2", {}, "While they move"), curves, context.figure(() => curves.firstChild, () => rowsOfHistory(), "curves")));
 
   function drawControls() {
     if (controlsOf === objective()) return setters.forEach(([set, read]) => set(read()));
@@ -240,7 +240,7 @@ export function create(context) {
     const last = history[history.length - 1];
     if (!withCurves || !last) return;
     const n = points.x.length / 3, active = Math.round(last.active * n);
-    readout.textContent = `Step ${steps}: ${active} of ${n} anchors active, ${n} points in ${countPlaces(points.x)} places.`;
+    readout.textContent = `Step ${steps}${steps ? "" : ", press Play"}: ${active} of ${n} anchors active, ${n} points in ${countPlaces(points.x)} places.`;
     drawCurves(last);
   }
 
