@@ -1,5 +1,6 @@
 // The explorer: mount(element, options) shows it in an element, as a page of its own, in a notebook or in a document.
-//   options = {api: "/api/" or null, data: {objectives, version}, url: whether the view is kept in the address}
+//   options = {api: "/api/" or null, data: {objectives, version}, url: whether the view is kept in the address,
+//   state: {page, …} the first view where it is not}
 // Without an api everything comes from data, which is what /api/catalogue returns.
 // An element with the attribute data-explorer is mounted by itself: data-api names the api, data-catalogue a file.
 

@@ -15,8 +15,8 @@ function logSumExp(values) {
 }
 
 function softmax(values) {
-  const total = logSumExp(values);
-  return values.map((value) => exp(value - total));
+  const top = values.reduce((a, b) => max(a, b), -Infinity), exps = values.map((value) => exp(value - top)), total = sum(exps);
+  return exps.map((each) => each / total);
 }
 
 // ---------------------------------------------------------------------------------------------- closed forms

@@ -116,8 +116,8 @@ export function create(context) {
       try {
         const answer = await fetch(`${context.api}map?${query}`), body = await answer.json();
         keep(answer.ok ? fromPython(body) : { note: `Python could not compute this map: ${body.error ?? body.sentence ?? answer.status}` });
-      } catch (error) {
-        keep({ note: `The server does not answer: ${error.message}.` });
+      } catch {
+        keep({ note: "The server gives no answer that can be read. Is it still running?" });
       }
     }, 300);
     latest[name] = key;
@@ -145,7 +145,7 @@ export function create(context) {
       kept(select, { label: "Compare with", options: [["", "nothing"], ...ordered], onchange: change("b") }, () => b), ...slidersOf("b", b),
       element("h2", {}, "Batch"),
       kept(slider, { label: "Negatives", low: 1, high: 511, log: true, whole: true, onchange: (value) => context.setState({ negatives: value }) }, negatives),
-      kept(slider, { label: "Spread of their angles", low: 0, high: 0.5, format: (v) => `${short(v / DEGREE)}°`, onchange: (value) => context.setState({ spread: value }) }, spread),
+      kept(slider, { label: "Spread of angles", low: 0, high: 0.5, format: (v) => `${short(v / DEGREE)}°`, onchange: (value) => context.setState({ spread: value }) }, spread),
       element("p", { class: "hint" }, "The negatives lie around the angle on the axis, with this standard deviation."),
       element("button", { type: "button", class: "quiet", onclick: reset }, "Back to the defaults"));
   }
@@ -178,11 +178,11 @@ export function create(context) {
   function drawMaps() {
     const sides = names().map(([side, name]) => ({ side, name, map: mapOf(side, name) }));
     const two = sides.length === 2, difference = two && sides.every(({ map }) => map.positive);
-    const width = Math.floor(panelWidth(two ? 3 : quantities().length > 1 ? 2 : 1));
+    const columns = difference ? 3 : two || quantities().length > 1 ? 2 : 1, width = Math.floor(panelWidth(columns));
     const now = JSON.stringify([sides.map(({ map }) => [map.key, map.note]), quantities(), width, context.theme.dark]);
     if (now !== figuresOf) {
       figuresOf = now;
-      maps.dataset.columns = two ? 3 : quantities().length > 1 ? 2 : 1;
+      maps.dataset.columns = columns;
       panels = quantities().flatMap((quantity) => [
         ...sides.map(({ side, name, map }) => ({ quantity, title: two ? `${QUANTITIES[quantity].title}, ${name}` : QUANTITIES[quantity].title, map, values: map[quantity], name: `${quantity}-${name}`, side })),
         ...(difference ? [{ quantity, title: `${sides[0].name} − ${sides[1].name}`, map: differenceOf(sides, quantity), name: `${quantity}-difference`, diverging: true }] : []),

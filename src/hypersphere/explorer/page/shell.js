@@ -20,7 +20,7 @@ export function createShell(root, pages, options) {
   const tabs = pages.map(({ id, title }) => element("button", { type: "button", "data-page": id, onclick: () => go(id) }, title));
   const nav = element("nav", { "aria-label": "Pages", onkeydown: alongTabs }, tabs);
   const themeButton = element("button", { type: "button", class: "quiet", onclick: () => setTheme(!dark, true) });
-  const copyButton = element("button", { type: "button", class: "quiet", onclick: copyLink }, "Copy link");
+  const copyButton = element("button", { type: "button", class: "quiet", onclick: copyLink }, ...twoLengths("Copy link", "Link"));
   const main = element("main", { tabindex: -1 });
   const status = element("p", { class: "status", role: "status" });
   root.className = "explorer";
@@ -28,7 +28,7 @@ export function createShell(root, pages, options) {
     element("header", {},
       element("p", { class: "brand" }, "hypersphere", element("span", {}, " explorer")), nav,
       element("div", { class: "tools" },
-        element("button", { type: "button", class: "primary", onclick: () => tour(0) }, "Two-minute tour"),
+        element("button", { type: "button", class: "primary", onclick: () => tour(0) }, ...twoLengths("Two-minute tour", "Tour")),
         options.url ? copyButton : null, themeButton)),
     main, status);
 
@@ -202,7 +202,10 @@ export function createShell(root, pages, options) {
   if (options.url) {
     window.addEventListener("hashchange", readAddress);
     readAddress();
-  } else go(pages[0].id, options.state);
+  } else {
+    const { page: first, ...rest } = options.state ?? {};
+    go(first, rest);
+  }
 
   return {
     go,
@@ -215,6 +218,9 @@ export function createShell(root, pages, options) {
     },
   };
 }
+
+// A caption, and the one for a phone.
+const twoLengths = (long, brief) => [element("span", { class: "long" }, long), element("span", { class: "brief" }, brief)];
 
 function asSvg(source, paper) {
   const { width, height } = sizeOf(source);
