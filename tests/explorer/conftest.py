@@ -98,7 +98,7 @@ def open_page(browser: Any, site: str) -> Iterator[Callable[..., Any]]:
         page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("request", lambda request: check_host(request.url))
-        page.goto(f"{site}{path}{view}")
+        page.goto(f"{site}index.html{view}")
         page.wait_for_selector(".page")
         return page
 

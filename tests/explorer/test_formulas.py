@@ -17,19 +17,22 @@ TOLERANCE = 1e-6
 # Largest error by formula; relative where a value is above 1. An absent number (NaN in Python) must not be finite.
 COMPARE = """
 async (golden) => {
-  const page = await import("./formulas.js"), worst = {};
+  const page = { ...(await import("./formulas.js")), ...(await import("./losses.js")) }, worst = {};
   const note = (key, given, right) => {
-    const error = right === null ? (Number.isFinite(given) ? 1e9 : 0) : Math.abs(given - right) / Math.max(1, Math.abs(right));
+    let error = right === null ? (Number.isFinite(given) ? NaN : 0) : Math.abs(given - right);
+    error /= Math.max(1, Math.abs(right ?? 1));
     worst[key] = Math.max(worst[key] ?? 0, Number.isNaN(error) ? 1e9 : error);
   };
   for (const { name, settings, cells } of golden.maps) for (const at of cells) {
     const column = page.column(name, at.negative, settings), cell = page.cell(name, at.positive, column, settings);
     for (const key of ["dissipation", "ratio", "norm"]) note(`form ${name}`, cell[key], at[key]);
     for (const key of ["hardestShare", "total"]) note(`form ${name}`, column[key], at[key]);
-    page.spreadAngles(at.mean, at.spread, at.negative.length).forEach((angle, k) => note("spread", angle, at.negative[k]));
+    const angles = page.spreadAngles(at.mean, at.spread, at.negative.length);
+    angles.forEach((angle, k) => note("spread", angle, at.negative[k]));
   }
   for (const at of golden.points) {
-    const graded = page.evaluate(at.name, Float64Array.from(at.x), Float64Array.from(at.y), at.settings, at.anchors ?? null);
+    const views = [at.x, at.y].map((view) => Float64Array.from(view));
+    const graded = page.evaluate(at.name, ...views, at.settings, at.anchors ?? null);
     const key = `loss ${at.name}${at.anchors ? " under cloa" : ""}`;
     note(key, graded.value, at.value);
     for (const side of ["gx", "gy"]) at[side].forEach((value, k) => note(key, graded[side][k], value));

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -27,10 +29,26 @@ async () => {
   return sliders.length;
 }
 """
+# Controls and pictures without a name for a screen reader.
+NAMELESS = """
+() => [...document.querySelectorAll("button, input, select, canvas[tabindex], [role=img]")]
+  .filter((each) => !(each.getAttribute("aria-label") || each.innerText || each.labels?.length))
+  .map((each) => each.outerHTML)
+"""
 
 
 def settle(page: Any) -> None:
     page.evaluate(FRAMES)
+
+
+def wait_for_steps(page: Any, steps: int) -> int:
+    """Waits until the points have moved so often; page.wait_for_function needs eval, which the policy forbids."""
+    for _ in range(600):
+        done = int(page.locator(".page").get_attribute("data-steps") or 0)
+        if done >= steps:
+            return done
+        page.wait_for_timeout(50)
+    raise AssertionError(f"the points did not reach step {steps}")
 
 
 def choose(page: Any, label: str, value: str) -> None:
@@ -131,21 +149,20 @@ def test_every_slider_of_every_closed_form_moves_its_map(open_page: Open) -> Non
             assert page.locator(".maps canvas").count() == 1
 
 
-def test_a_slider_costs_less_than_fifty_milliseconds(open_page: Open, record_property: Any) -> None:
-    page = open_page("#objective?b=met")
+@pytest.mark.parametrize("view", ["#objective", "#objective?b=met&show=dissipation"])
+def test_a_slider_costs_less_than_fifty_milliseconds(open_page: Open, record_property: Any, view: str) -> None:
+    page = open_page(view)
     slider = page.get_by_label("temperature")
-    slider.press("ArrowRight")
-    settle(page)
-    work, moves, walls = Work(page), 8, []
-    for _ in range(moves):
+    work, walls = [], []
+    for _ in range(8):
+        before = Work(page)
         slider.press("ArrowRight")
         settle(page)
+        work.append(before.since())
         walls.append(float(page.locator(".page").get_attribute("data-milliseconds")))
-    each = work.since() / moves
-    record_property("slider_milliseconds", {"processor": each, "wall": sorted(walls)[moves // 2]})
-    print(
-        f"slider to picture: {each:.1f} ms of processor time, {sorted(walls)[moves // 2]:.1f} ms on the clock (median)"
-    )
+    each, wall = median(work), median(walls)
+    record_property("slider_milliseconds", {"processor": each, "wall": wall})
+    print(f"slider to picture: {each:.1f} ms of processor time, {wall:.1f} ms on the clock")
     assert each < 50
 
 
@@ -186,7 +203,8 @@ def test_without_a_server_a_missing_map_costs_a_sentence_and_words_are_escaped(o
     page.evaluate(
         """async (entry) => { const { mount } = await import("./explorer.js"), home = document.createElement("div");
         document.body.append(home);
-        window.home = mount(home, { api: null, data: { objectives: [entry], version: "" }, state: { page: "objective", a: "mine" } }); }""",
+        const data = { objectives: [entry], version: "" }, state = { page: "objective", a: "mine" };
+        window.home = mount(home, { api: null, data, state }); }""",
         entry,
     )
     second = page.locator(".explorer").nth(1)
@@ -230,11 +248,11 @@ def readout(page: Any) -> str:
 
 def test_points_step_play_pause_and_start_again(open_page: Open) -> None:
     page = open_page("#sphere?points=20")
-    assert readout(page).startswith("Step 0, press Play: 20 of 20 anchors active")
+    assert re.match(r"Step 0, press Play: \d+ of 20 anchors active, 20 points in 20 places", readout(page))
     page.get_by_role("button", name="Step").click()
     assert readout(page).startswith("Step 1:")
     page.get_by_role("button", name="Play").click()
-    page.wait_for_function("document.querySelector('.page').dataset.steps > 5")
+    wait_for_steps(page, 5)
     page.get_by_role("button", name="Pause").click()
     stopped = page.locator(".page").get_attribute("data-steps")
     settle(page)
@@ -282,7 +300,8 @@ def test_the_start_is_the_same_for_everyone_who_gets_the_link(open_page: Open) -
 # What each objective makes of the same start after some hundred steps, as the page computes it.
 MOVED = """
 async ([name, settings, start, anchored, steps]) => {
-  const { startingPoints, descend } = await import("./sphere.js"), { evaluate, measure } = await import("./formulas.js");
+  const { startingPoints, descend } = await import("./sphere.js");
+  const { evaluate, measure } = await import("./losses.js");
   const { x, y, labels } = startingPoints(start, 40, 0.35, 0);
   const anchors = anchored ? { directions: [[1, 0, 0], [0, 1, 0], [0, 0, 1]], labels, weight: 1 } : null;
   for (let k = 0; k < steps; k++) {
@@ -315,27 +334,24 @@ def test_infonce_stops_dcl_goes_on_met_fuses_pairs_and_anchors_undo_a_collapse(o
 def test_two_hundred_points_move_within_a_frame(open_page: Open, record_property: Any) -> None:
     page = open_page("#sphere?points=200&objective=infonce")
     page.get_by_role("button", name="Play").click()
-    page.wait_for_function("document.querySelector('.page').dataset.steps > 20")
-    work, before = Work(page), int(page.locator(".page").get_attribute("data-steps"))
+    before, work = wait_for_steps(page, 20), Work(page)
     began = page.evaluate("performance.now()")
-    page.wait_for_function(f"document.querySelector('.page').dataset.steps >= {before + 40}")
-    steps, seconds = (
-        int(page.locator(".page").get_attribute("data-steps")) - before,
-        page.evaluate("performance.now()") - began,
-    )
+    steps = wait_for_steps(page, before + 40) - before
+    rate = 1000 * steps / (page.evaluate("performance.now()") - began)
     each = work.since() / steps
-    record_property("frame_milliseconds", {"processor": each, "frames_a_second": 1000 * steps / seconds})
-    print(f"a frame with 200 points: {each:.1f} ms of processor time, {1000 * steps / seconds:.0f} frames a second")
+    record_property("frame_milliseconds", {"processor": each, "frames_a_second": rate})
+    print(f"a frame with 200 points: {each:.1f} ms of processor time, {rate:.0f} frames a second")
     assert each < 1000 / 60
 
 
 def test_without_webgl_the_sphere_is_drawn_plainly(open_page: Open) -> None:
     script = """const original = HTMLCanvasElement.prototype.getContext;
-      HTMLCanvasElement.prototype.getContext = function (kind, ...rest) { return kind === "webgl2" ? null : original.call(this, kind, ...rest); };"""
+      HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
+        return kind === "webgl2" ? null : original.call(this, kind, ...rest); };"""
     page = open_page("#sphere?anchors=1", script=script)
     assert "This browser has no WebGL2" in page.locator(".stage").inner_text()
-    painted = """() => { const canvas = document.querySelector(".stage canvas");
-      return canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0); }"""
+    painted = """() => { const canvas = document.querySelector(".stage canvas"), drawing = canvas.getContext("2d");
+      return drawing.getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0); }"""
     assert page.evaluate(painted)
     page.get_by_role("button", name="Objective").click()
     assert page.locator(".maps canvas").count() == 4
@@ -383,9 +399,7 @@ def test_the_keyboard_reaches_pages_and_controls_and_all_have_names(open_page: O
     assert page.locator("h1").inner_text() == "What is left of the gradient?"
     for view in ("Objective", "Sphere"):
         page.get_by_role("button", name=view, exact=True).click()
-        nameless = """() => [...document.querySelectorAll("button, input, select, canvas[tabindex], [role=img]")].filter((each) =>
-          !(each.getAttribute("aria-label") || each.innerText || each.labels?.length)).map((each) => each.outerHTML)"""
-        assert page.evaluate(nameless) == []
+        assert page.evaluate(NAMELESS) == []
 
 
 def test_the_tour_leads_through_both_pages(open_page: Open) -> None:

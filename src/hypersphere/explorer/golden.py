@@ -28,12 +28,17 @@ NEGATIVE = ((0.3, 0.0), (0.9, 0.1), (1.6, 0.3), (2.9, 0.1))  # mean and spread
 NUMBERS = (1, 7, 127)  # of negatives
 VARIED: dict[str, tuple[dict[str, Any], ...]] = {
     "infonce": ({"temperature": 0.5},),
-    "kcl": tuple({"kernel": each} for each in ("log", "imq", "gaussian_riesz"))
-    + ({"kernel": "riesz", "s": -1.0}, {"views": "both"}),
+    "kcl": (
+        {"kernel": "log"},
+        {"kernel": "imq"},
+        {"kernel": "gaussian_riesz"},
+        {"kernel": "riesz", "s": -1.0},
+        {"views": "both"},
+    ),
     "triplet": tuple({"distance": each, "margin": 0.3} for each in ("dot", "euclidean", "angle")),
     "align_uniform": ({"alpha": 1.0, "weight": 0.2}, {"t": 5.0}),
     "barlow": ({"weight": 1.0},),
-    "mbarlow": tuple({"stage": each} for each in ("original", "+gd", "+w")) + ({"stage": "original", "weight": 1.0},),
+    "mbarlow": ({"stage": "original"}, {"stage": "+gd"}, {"stage": "+w"}, {"stage": "original", "weight": 1.0}),
     "mmhe": tuple({"stage": each} for each in ("original", "+gd", "+w")),
     "mmhs": tuple({"stage": each, "weight": 3.0} for each in ("original", "+gd", "+r")),
     "mvicreg": tuple({"stage": each} for each in ("original", "+gd", "+w")),
@@ -51,7 +56,8 @@ def spread_angles(mean: float, spread: float, number: int) -> Tensor:
     [0.9033, 1.0, 1.0967]
     """
     shares = (torch.arange(number, dtype=torch.float64) + 0.5) / number
-    return mean + spread * torch.special.ndtri(shares)
+    quantiles: Tensor = torch.special.ndtri(shares)
+    return mean + spread * quantiles
 
 
 def gradient_norm(components: Components, positive: Tensor, negative: Tensor) -> Tensor:
@@ -114,16 +120,18 @@ def _batches() -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def _moved(name: str, settings: dict[str, Any], z1: Tensor, z2: Tensor, batch: int) -> dict[str, Any]:
-    fixed = {"learnable": False} if name == "siglip" else {}
-    return {"name": name, "settings": settings, **_graded(create_objective(name, **settings, **fixed), z1, z2),
-            "batch": batch}  # fmt: skip
+    objective = create_objective(name, **{**settings, **_fixed(name)})
+    return {"name": name, "settings": settings, **_graded(objective, z1, z2), "batch": batch}
+
+
+def _fixed(name: str) -> dict[str, Any]:
+    return {"learnable": False} if name == "siglip" else {}
 
 
 def _anchored(name: str, settings: dict[str, Any], z1: Tensor, z2: Tensor, batch: int) -> dict[str, Any]:
     """The same under CLOA, with some rows unlabelled."""
     labels = torch.arange(len(z1)) % 4 - 1
-    fixed = {"learnable": False} if name == "siglip" else {}
-    base = {"name": name, **settings, **fixed}
+    base = {"name": name, **settings, **_fixed(name)}
     objective: Any = create_objective("cloa", base=base, num_classes=3, dim=3, weight=1.5)
     directions = unit(objective.anchors.double()).tolist()
     anchors = {"directions": directions, "labels": labels.tolist(), "weight": 1.5}

@@ -47,30 +47,39 @@ export function ticks(low, high, count = 4) {
 const CIVIDIS = "00224e 002e6a 1a386f 32436d 434e6c 535a6d 61656f 6f7073 7d7c78 8c8878 9b9476 aba072 bcae6c cdbb63 dec958 f0d846 fee838";
 const DIVERGING = "2d004b 532687 8073ac b1aad1 d8daeb f7f7f6 fee0b6 fcb761 e08214 b25706 7f3b08";
 
+// 256 colours between the given ones, as the bytes of a pixel.
 function table(colours, size = 256) {
   const stops = colours.split(" ").map((each) => [0, 2, 4].map((k) => parseInt(each.slice(k, k + 2), 16)));
-  return Array.from({ length: size }, (_, i) => {
+  const pixels = new Uint8ClampedArray(4 * size).fill(255);
+  for (let i = 0; i < size; i++) {
     const at = (i / (size - 1)) * (stops.length - 1), k = Math.min(Math.floor(at), stops.length - 2);
-    return stops[k].map((from, c) => Math.round(from + (stops[k + 1][c] - from) * (at - k)));
-  });
+    stops[k].forEach((from, c) => { pixels[4 * i + c] = from + (stops[k + 1][c] - from) * (at - k); });
+  }
+  return { pixels, words: new Uint32Array(pixels.buffer), bar: null };
 }
 
 // cividis rises evenly in lightness, so it survives colour blindness and grey print; purple to orange for differences.
 export const COLOURS = { rising: table(CIVIDIS), diverging: table(DIVERGING) };
 
-export function paint(canvas, values, rows, columns, [low, high], colours) {
-  canvas.width = columns;
-  canvas.height = rows;
-  const drawing = canvas.getContext("2d"), picture = drawing.createImageData(columns, rows);
-  for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) {
-    const value = values[r * columns + c], at = 4 * ((rows - 1 - r) * columns + c); // small angles below
-    if (!Number.isFinite(value)) continue; // stays clear
-    const share = Math.min(Math.max((value - low) / (high - low), 0), 1);
-    const [red, green, blue] = colours[Math.round(share * 255)];
-    picture.data[at] = red;
-    picture.data[at + 1] = green;
-    picture.data[at + 2] = blue;
-    picture.data[at + 3] = 255;
+// All colours from low to high, as the address of a picture.
+export function barOf(colours) {
+  if (!colours.bar) {
+    const canvas = element("canvas", { width: 256, height: 1 });
+    canvas.getContext("2d").putImageData(new ImageData(colours.pixels, 256, 1), 0, 0);
+    colours.bar = canvas.toDataURL();
+  }
+  return colours.bar;
+}
+
+// A grid of values as a picture, the first row at the bottom; a value that is not finite stays clear.
+export function paint(canvas, values, rows, columns, [low, high], { words }) {
+  if (canvas.width !== columns) canvas.width = columns;
+  if (canvas.height !== rows) canvas.height = rows;
+  const drawing = canvas.getContext("2d", { willReadFrequently: true }), picture = drawing.createImageData(columns, rows);
+  const pixels = new Uint32Array(picture.data.buffer), scale = 255 / (high - low);
+  for (let r = 0; r < rows; r++) for (let c = 0, from = r * columns, to = (rows - 1 - r) * columns; c < columns; c++) {
+    const value = values[from + c];
+    if (value - value === 0) pixels[to + c] = words[Math.min(Math.max(Math.round((value - low) * scale), 0), 255)];
   }
   drawing.putImageData(picture, 0, 0);
 }

@@ -1,73 +1,17 @@
 // Page 1: one or two objectives over the angles of the positive and the negatives.
 // State: a, b (names; b may be absent), a.SETTING, b.SETTING, negatives, spread, show, p and q (the pointer, degrees).
 
-import { COLOURS, degrees, element, linePlot, paint, segments, select, short, slider, svg, text } from "./drawing.js";
-import { cell, column, FORMS, spreadAngles } from "./formulas.js";
+import { barOf, COLOURS, degrees, element, linePlot, paint, segments, select, short, slider, svg, text } from "./drawing.js";
+import { FORMS } from "./formulas.js";
+import { computeMap, differenceOf, fromPython, lookUp, NEGATIVE, POSITIVE, QUANTITIES } from "./maps.js";
 
-const DEGREE = Math.PI / 180, SIZE = 200;
-const POSITIVE = [Math.PI / 20, Math.PI / 2], NEGATIVE = [Math.PI / 20, Math.PI]; // as in the figures of Li et al. 2024
-const NEGATIVES = 127, SPREAD = 0.1;
-export const QUANTITIES = {
-  dissipation: { title: "Dissipation", label: "gradient kept, GD", limits: [0, 1], says: "1: all of the gradient is left. 0: the anchor has stopped." },
-  weight: { title: "Weight", label: "share of the weight on the hardest", limits: [0, 1], says: "1: only the hardest negative counts. Low: many share the push." },
-  ratio: { title: "Ratio", label: "ratio R of pull to push", limits: [0, 2.5], says: "Above 1 the positive pulls harder than the negatives push." },
-  norm: { title: "Gradient norm", label: "length of the gradient, largest = 1", limits: [0, 1], says: "Length along the sphere, as a share of the largest on the map." },
-};
-const along = ([low, high], size) => Array.from({ length: size }, (_, k) => low + ((high - low) * k) / (size - 1));
-
-// All four quantities on a grid, rows the positive's angle; edge: [negative, positive] angles at which GD = 1/2.
-export function computeMap(name, settings, negatives, spread, size = SIZE) {
-  const positive = along(POSITIVE, size), negative = along(NEGATIVE, size);
-  const map = { positive, negative, edge: [] };
-  for (const quantity of Object.keys(QUANTITIES)) map[quantity] = new Float64Array(size * size);
-  negative.forEach((mean, c) => {
-    const of = column(name, spreadAngles(mean, spread, negatives), settings);
-    let before = null;
-    positive.forEach((angle, r) => {
-      const at = cell(name, angle, of, settings), k = r * size + c;
-      map.dissipation[k] = at.dissipation;
-      map.weight[k] = of.hardestShare;
-      map.ratio[k] = at.ratio;
-      map.norm[k] = at.norm;
-      if (before !== null && before < 0 !== at.edge < 0 && Number.isFinite(at.edge)) {
-        map.edge.push([mean, angle - ((positive[1] - positive[0]) * at.edge) / (at.edge - before)]);
-      }
-      before = at.edge;
-    });
-  });
-  return relative(map);
-}
-
-// Lengths of different losses have different units: they are shown as shares of the largest, which is kept.
-function relative(map) {
-  map.largest = map.norm.reduce((a, b) => (b > a ? b : a), 0) || 1;
-  map.norm = map.norm.map((value) => value / map.largest);
-  return map;
-}
-
-// The answer of /api/map in the same form.
-function fromPython({ positive, negative, maps, note }) {
-  const rows = positive.length, columns = negative.length;
-  const flat = (values) => Float64Array.from({ length: rows * columns }, (_, k) => values?.[Math.floor(k / columns)][k % columns] ?? NaN);
-  const map = { positive, negative, note, edge: [] };
-  for (const quantity of Object.keys(QUANTITIES)) map[quantity] = flat(maps[quantity]);
-  for (let c = 0; c < columns; c++) for (let r = 1; r < rows; r++) {
-    const [low, high] = [map.dissipation[(r - 1) * columns + c] - 0.5, map.dissipation[r * columns + c] - 0.5];
-    if (low < 0 !== high < 0) map.edge.push([negative[c], positive[r] - ((positive[r] - positive[r - 1]) * high) / (high - low)]);
-  }
-  return relative(map);
-}
-
-// The nearest cell's value at two angles.
-function lookUp(map, quantity, p, q) {
-  const index = (axis, angle) => Math.round(((angle - axis[0]) / (axis[axis.length - 1] - axis[0])) * (axis.length - 1));
-  return map[quantity][index(map.positive, p) * map.negative.length + index(map.negative, q)];
-}
+const DEGREE = Math.PI / 180, NEGATIVES = 127, SPREAD = 0.1;
 
 export function create(context) {
   const entries = new Map(context.data.objectives.map((entry) => [entry.name, entry]));
   const shown = new Map(); // maps by what they were computed from
-  let state = context.state, controlsOf = "", figuresOf = "", panels = [], setters = [];
+  const canvases = new Map(); // by the name of their panel
+  let state = context.state, controlsOf = "", figuresOf = "", panels = [], setters = [], room = 620;
 
   const controls = element("aside", { class: "controls", "aria-label": "Settings" });
   const chooser = segments({ label: "Quantity", value: "all", onchange: (show) => context.setState({ show }),
@@ -183,30 +127,26 @@ export function create(context) {
     if (now !== figuresOf) {
       figuresOf = now;
       maps.dataset.columns = columns;
+      const before = new Map(panels.map((panel) => [panel.key, panel]));
       panels = quantities().flatMap((quantity) => [
         ...sides.map(({ side, name, map }) => ({ quantity, title: two ? `${QUANTITIES[quantity].title}, ${name}` : QUANTITIES[quantity].title, map, values: map[quantity], name: `${quantity}-${name}`, side })),
-        ...(difference ? [{ quantity, title: `${sides[0].name} − ${sides[1].name}`, map: differenceOf(sides, quantity), name: `${quantity}-difference`, diverging: true }] : []),
-      ]).map((panel) => ({ ...panel, values: panel.values ?? panel.map.values, width }));
-      maps.replaceChildren(...panels.map(drawPanel));
+        ...(difference ? [{ quantity, title: `${sides[0].name} − ${sides[1].name}`, map: differenceOf(sides[0].map, sides[1].map, quantity), name: `${quantity}-difference`, diverging: true }] : []),
+      ]).map((panel) => {
+        const key = JSON.stringify([panel.name, panel.title, panel.map.key, panel.map.note, width, context.theme.dark]);
+        if (before.has(key)) return before.get(key);
+        const fresh = { ...panel, values: panel.values ?? panel.map.values, width, key };
+        fresh.node = drawPanel(fresh);
+        return fresh;
+      });
+      maps.replaceChildren(...panels.map(({ node }) => node));
     }
     panels.forEach(drawPointer);
     return sides;
   }
 
   function panelWidth(columns) {
-    const room = maps.clientWidth || 620;
     const fits = room < 560 ? 1 : columns;
     return Math.min((room - 16 * (fits - 1)) / fits, 560) - 24;
-  }
-
-  function differenceOf(sides, quantity) {
-    const [one, other] = sides.map(({ map }) => map);
-    const fine = one.positive.length >= other.positive.length ? one : other;
-    const values = Float64Array.from({ length: fine.positive.length * fine.negative.length }, (_, k) => {
-      const p = fine.positive[Math.floor(k / fine.negative.length)], q = fine.negative[k % fine.negative.length];
-      return lookUp(one, quantity, p, q) - lookUp(other, quantity, p, q);
-    });
-    return { positive: fine.positive, negative: fine.negative, edge: [], values };
   }
 
   const frameOf = ({ width }) => {
@@ -224,7 +164,8 @@ export function create(context) {
     const { quantity, title, map, values, diverging, width } = panel, theme = context.theme;
     const heading = element("h3", {}, title);
     if (!map.positive) return element("figure", { class: "panel" }, heading, element("p", { class: "sentence" }, map.note));
-    const frame = frameOf(panel), canvas = element("canvas", {});
+    const frame = frameOf(panel), canvas = canvases.get(panel.name) ?? element("canvas", {});
+    canvases.set(panel.name, canvas);
     paint(canvas, values, map.positive.length, map.negative.length, limitsOf(panel), diverging ? COLOURS.diverging : COLOURS.rising);
     Object.assign(canvas.style, { left: `${frame.left}px`, top: `${frame.top}px`, width: `${frame.width}px`, height: `${frame.height}px` });
     panel.canvas = canvas;
@@ -255,11 +196,11 @@ export function create(context) {
   }
 
   function colourBar(panel, frame, theme) {
-    const [low, high] = limitsOf(panel), top = frame.top + frame.height + 42, parts = 48;
+    const [low, high] = limitsOf(panel), top = frame.top + frame.height + 42;
     const colours = panel.diverging ? COLOURS.diverging : COLOURS.rising;
     const beyond = panel.values.some((value) => value > high * 1.01);
     return [
-      ...Array.from({ length: parts }, (_, k) => svg("rect", { x: frame.left + (k * frame.width) / parts, y: top, width: frame.width / parts + 0.5, height: 8, fill: `rgb(${colours[Math.round((255 * k) / (parts - 1))]})` })),
+      svg("image", { href: barOf(colours), x: frame.left, y: top, width: frame.width, height: 8, preserveAspectRatio: "none" }),
       text(frame.left, top + 21, short(low), theme),
       text(frame.left + frame.width, top + 21, `${short(high)}${beyond ? " and more" : ""}`, theme, { "text-anchor": "end" }),
       text(frame.left + frame.width / 2, top + 34, panel.diverging ? "difference" : QUANTITIES[panel.quantity].label, theme, { "text-anchor": "middle" }),
@@ -269,7 +210,10 @@ export function create(context) {
   // A map that shows no change says its value in words.
   function flatSentence(panel, frame, theme) {
     let low = Infinity, high = -Infinity;
-    for (const value of panel.values) if (Number.isFinite(value)) [low, high] = [Math.min(low, value), Math.max(high, value)];
+    for (const value of panel.values) {
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
     const [from, to] = limitsOf(panel);
     panel.flat = low > high ? "not a number: a matrix of features" : high - low > 0.03 * (to - from) ? "" : `${high - low < 1e-4 * Math.abs(high) ? short(high) : `${short(low)} to ${short(high)}`} at all angles`;
     if (!panel.flat) return [];
@@ -334,7 +278,7 @@ export function create(context) {
         Number.isFinite(ratio) ? `ratio ${short(ratio)}; gradient norm ${short(at("norm") * map.largest)}.` : "the ratio is a matrix.")];
     }));
     readout.prepend(element("span", { class: "at" }, `Positive at ${degrees(p)}, negatives at ${degrees(q)}: `));
-    const width = Math.floor(Math.min(cuts.clientWidth || 620, 1200)), each = width < 560 ? width : (width - 16) / 2;
+    const each = room < 560 ? room : (room - 16) / 2;
     const [low, most] = QUANTITIES[quantity].limits;
     const cut = (axis, range, marker, title, at) => {
       const series = present.map(({ name, map, side }) => ({ name, colour: side === "a" ? theme.accent : theme.ink, dash: side === "b" ? "6 4" : undefined,
@@ -373,6 +317,7 @@ export function create(context) {
       state = next;
       chooser.set(state.show in QUANTITIES ? state.show : "all");
       page.classList.toggle("two", names().length === 2);
+      room = maps.clientWidth || 620;
       drawControls();
       drawCuts(drawMaps());
       drawAbout();

@@ -2,7 +2,7 @@
 // State: objective, s.SETTING, rate, points, start, noise, seed, anchors ("1"), pull, yaw, pitch.
 
 import { element, linePlot, select, short, slider, svg, text } from "./drawing.js";
-import { evaluate, LOSSES, measure } from "./formulas.js";
+import { evaluate, LOSSES, measure } from "./losses.js";
 import { createPainter } from "./painter.js";
 
 const STARTS = { random: "random", cone: "a cone", collapsed: "collapsed", lines: "three lines", clusters: "clusters" };
