@@ -95,7 +95,11 @@ def test_one_objective_has_four_maps_two_cuts_and_its_words(open_page: Open) -> 
 def test_two_objectives_have_maps_side_by_side_and_their_difference(open_page: Open) -> None:
     page = open_page("#objective?show=dissipation")
     choose(page, "Compare with", "dcl")
-    assert page.locator(".maps h3").all_inner_texts() == ["Dissipation, infonce", "Dissipation, dcl", "infonce − dcl"]
+    assert page.locator(".maps h3").all_inner_texts() == [
+        "Dissipation, infonce",
+        "Dissipation, dcl",
+        "Dissipation, infonce − dcl",
+    ]
     assert "1 at all angles" in page.locator(".maps").inner_text()  # DCL never dissipates
     assert page.locator(".about h2").all_inner_texts() == ["infonce", "dcl"]
     assert address(page) == "#objective?show=dissipation&b=dcl"
@@ -283,7 +287,7 @@ def test_every_start_and_objective_moves(open_page: Open) -> None:
 
 
 def test_the_start_is_the_same_for_everyone_who_gets_the_link(open_page: Open) -> None:
-    rows = """async () => { const { startingPoints } = await import("./sphere.js");
+    rows = """async () => { const { startingPoints } = await import("./points.js");
       return ["random", "cone", "collapsed", "lines", "clusters"].map((start) => {
         const { x, y, labels } = startingPoints(start, 9, 0.3, 4);
         return [[...x], [...y], labels]; }); }"""
@@ -300,7 +304,7 @@ def test_the_start_is_the_same_for_everyone_who_gets_the_link(open_page: Open) -
 # What each objective makes of the same start after some hundred steps, as the page computes it.
 MOVED = """
 async ([name, settings, start, anchored, steps]) => {
-  const { startingPoints, descend } = await import("./sphere.js");
+  const { startingPoints, descend } = await import("./points.js");
   const { evaluate, measure } = await import("./losses.js");
   const { x, y, labels } = startingPoints(start, 40, 0.35, 0);
   const anchors = anchored ? { directions: [[1, 0, 0], [0, 1, 0], [0, 0, 1]], labels, weight: 1 } : null;

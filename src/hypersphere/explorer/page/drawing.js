@@ -23,6 +23,7 @@ function build(node, attributes, children) {
 
 // ----------------------------------------------------------------------------------------------------- numbers
 
+export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 export const degrees = (radians) => `${Math.round((radians * 180) / Math.PI)}°`;
 
 export function short(value) {
@@ -39,12 +40,14 @@ export function ticks(low, high, count = 4) {
   const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].find((each) => each * power >= raw * 0.999) * power;
   const first = Math.ceil(low / step - 1e-9);
-  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, k) => Number(((first + k) * step).toPrecision(12)));
+  const number = Math.floor(high / step + 1e-9) - first + 1;
+  return Array.from({ length: number }, (_, k) => Number(((first + k) * step).toPrecision(12)));
 }
 
 // ----------------------------------------------------------------------------------------------------- colours
 
-const CIVIDIS = "00224e 002e6a 1a386f 32436d 434e6c 535a6d 61656f 6f7073 7d7c78 8c8878 9b9476 aba072 bcae6c cdbb63 dec958 f0d846 fee838";
+const CIVIDIS = "00224e 002e6a 1a386f 32436d 434e6c 535a6d 61656f 6f7073 7d7c78 8c8878 9b9476 aba072 bcae6c cdbb63 " +
+  "dec958 f0d846 fee838";
 const DIVERGING = "2d004b 532687 8073ac b1aad1 d8daeb f7f7f6 fee0b6 fcb761 e08214 b25706 7f3b08";
 
 // 256 colours between the given ones, as the bytes of a pixel.
@@ -88,7 +91,8 @@ export function paint(canvas, values, rows, columns, [low, high], { words }) {
 
 let labels = 0;
 
-// A labelled slider with its value beside it; log: equal steps are equal factors. set(value) moves it from outside.
+// Each control is {element, set(value)}; set moves it from outside.
+// A labelled slider with its value beside it; log: equal steps are equal factors.
 export function slider({ label, low, high, log, whole, value, format = short, hint, onchange }) {
   const id = `control-${++labels}`, steps = whole && !log ? high - low : 400;
   const toShare = (v) => (log ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low));
@@ -101,11 +105,18 @@ export function slider({ label, low, high, log, whole, value, format = short, hi
     oninput: () => { const chosen = fromShare(input.value / steps); show(chosen); onchange(chosen); } });
   const show = (v) => { output.textContent = format(v); input.setAttribute("aria-valuetext", format(v)); };
   const set = (v) => {
-    if (document.activeElement !== input) input.value = Math.round(Math.min(Math.max(toShare(v), 0), 1) * steps);
+    if (document.activeElement !== input) input.value = Math.round(clamp(toShare(v), 0, 1) * steps);
     show(v);
   };
   set(value);
   return { element: element("div", { class: "control" }, element("label", { for: id }, label), output, input), set };
+}
+
+export function checkbox({ label, value, onchange }) {
+  const id = `control-${++labels}`, input = element("input", { type: "checkbox", id, onchange: () => onchange(input.checked) });
+  const set = (on) => { input.checked = on; };
+  set(value);
+  return { element: element("div", { class: "check" }, input, element("label", { for: id }, label)), set };
 }
 
 export function select({ label, options, value, onchange }) {
@@ -128,18 +139,40 @@ export function segments({ label, options, value, onchange }) {
   return { element: element("div", { class: "segments", role: "group", "aria-label": label }, buttons), set };
 }
 
+// Controls that are made anew when their subject changes, and otherwise follow the state.
+//   begin(subject): whether they must be made anew; add(kind, options, read): one of them, read() its value.
+export function controlSet() {
+  let setters = [], made = null;
+  return {
+    begin(subject) {
+      if (made === subject) setters.forEach(([set, read]) => set(read()));
+      else setters = [];
+      const fresh = made !== subject;
+      made = subject;
+      return fresh;
+    },
+    add(kind, options, read) {
+      const { element: node, set } = kind({ ...options, value: read() });
+      setters.push([set, read]);
+      return node;
+    },
+  };
+}
+
 // ------------------------------------------------------------------------------------------------------- plots
 
 export function text(x, y, content, theme, attributes = {}) {
-  return svg("text", { x, y, fill: theme.soft, "font-size": 11, "font-family": "system-ui, sans-serif", ...attributes }, content);
+  const usual = { fill: theme.soft, "font-size": 11, "font-family": "system-ui, sans-serif" };
+  return svg("text", { x, y, ...usual, ...attributes }, content);
 }
 
 // A line plot of {name, points: [[x, y], …], colour, dash}; axes are {label, low, high, ticks, format, log}.
 export function linePlot({ width, height, series, x, y, theme, marker, label, legend = true }) {
   const box = { left: 42, right: width - 10, top: legend ? 24 : 10, bottom: height - (x.label ? 36 : 22) };
   const place = (axis, from, to) => (value) => {
-    const at = axis.log ? Math.log(value / axis.low) / Math.log(axis.high / axis.low) : (value - axis.low) / (axis.high - axis.low);
-    return from + Math.min(Math.max(at, -0.02), 1.02) * (to - from);
+    const share = axis.log ? Math.log(value / axis.low) / Math.log(axis.high / axis.low)
+      : (value - axis.low) / (axis.high - axis.low);
+    return from + clamp(share, -0.02, 1.02) * (to - from);
   };
   const px = place(x, box.left, box.right), py = place(y, box.bottom, box.top);
   const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
@@ -160,7 +193,7 @@ export function linePlot({ width, height, series, x, y, theme, marker, label, le
       pieces.push(`${pen}${px(a).toFixed(1)},${py(b).toFixed(1)}`);
       pen = "L";
     }
-    const stroke = { stroke: colour, "stroke-width": 2, "stroke-dasharray": dash, fill: "none", "stroke-linejoin": "round" };
+    const stroke = { stroke: colour, "stroke-width": 2, "stroke-dasharray": dash, fill: "none" };
     drawn.append(svg("path", { d: pieces.join(""), ...stroke }));
     if (!legend) continue;
     drawn.append(svg("line", { x1: after, x2: after + 20, y1: 10, y2: 10, ...stroke }));
@@ -168,7 +201,8 @@ export function linePlot({ width, height, series, x, y, theme, marker, label, le
     after += 46 + 6.4 * name.length;
   }
   if (marker !== undefined) {
-    drawn.append(svg("line", { x1: px(marker), x2: px(marker), y1: box.top, y2: box.bottom, stroke: theme.ink, "stroke-dasharray": "2 3" }));
+    const ends = { x1: px(marker), x2: px(marker), y1: box.top, y2: box.bottom };
+    drawn.append(svg("line", { ...ends, stroke: theme.ink, "stroke-dasharray": "2 3" }));
   }
   return drawn;
 }

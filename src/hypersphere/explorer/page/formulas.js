@@ -14,7 +14,8 @@ function logSumExp(values) {
 }
 
 function softmax(values) {
-  const top = values.reduce((a, b) => max(a, b), -Infinity), exps = values.map((value) => exp(value - top)), total = sum(exps);
+  const top = values.reduce((a, b) => max(a, b), -Infinity);
+  const exps = values.map((value) => exp(value - top)), total = sum(exps);
   return exps.map((each) => each / total);
 }
 
@@ -25,7 +26,8 @@ function softmax(values) {
 //   ratio(positive, column, s): R.
 
 const shareOfAllPairs = (logits) => softmax(logits).map((share) => share / (logits.length + 1));
-const softmaxWeight = (negative, s) => softmax(negative.map((a) => cos(a) / s.temperature)).map((w) => w / s.temperature);
+const softmaxOf = (negative, s) => softmax(negative.map((a) => cos(a) / s.temperature));
+const softmaxWeight = (negative, s) => softmaxOf(negative, s).map((share) => share / s.temperature);
 const one = () => 1;
 const pullOver = (pull) => (positive, column, s) => pull(positive, column, s) / column.total;
 const twoOverSize = pullOver((_, column) => 2 / (column.size + 1));
@@ -70,7 +72,8 @@ function staged(before, after, pull = twoOverSize) {
   return {
     weight: (negative, s) => (weighted(s) ? after : before)(negative, s),
     edge: (positive, column, s) => (s.stage === "original" ? Infinity : dotEdge(positive, column, s)),
-    ratio: (positive, column, s) => (s.stage === "+r" ? s.ratio : (weighted(s) ? twoOverSize : pull)(positive, column, s)),
+    ratio: (positive, column, s) =>
+      (s.stage === "+r" ? s.ratio : (weighted(s) ? twoOverSize : pull)(positive, column, s)),
   };
 }
 const energyWeight = (factor, scale) => (negative, s) =>
@@ -99,7 +102,7 @@ export const FORMS = {
     ratio: (positive, column, s) => TRIPLETS[s.distance].ratio(positive, column, s),
   },
   paradigm: {
-    weight: (negative, s) => softmax(negative.map((a) => cos(a) / s.temperature)),
+    weight: softmaxOf,
     edge: dotEdge,
     ratio: (positive, column, s) => s.ratio,
   },
@@ -177,9 +180,11 @@ const quantiles = (() => {
 
 // Acklam's rational approximation, accurate to about 1e-9.
 export function normalQuantile(p) {
-  const a = [-39.69683028665376, 220.9460984245205, -275.9285104469687, 138.357751867269, -30.66479806614716, 2.506628277459239];
+  const a = [-39.69683028665376, 220.9460984245205, -275.9285104469687, 138.357751867269,
+    -30.66479806614716, 2.506628277459239];
   const b = [-54.47609879822406, 161.5858368580409, -155.6989798598866, 66.80131188771972, -13.28068155288572];
-  const c = [-0.007784894002430293, -0.3223964580411365, -2.400758277161838, -2.549732539343734, 4.374664141464968, 2.938163982698783];
+  const c = [-0.007784894002430293, -0.3223964580411365, -2.400758277161838, -2.549732539343734,
+    4.374664141464968, 2.938163982698783];
   const d = [0.007784695709041462, 0.3224671290700398, 2.445134137142996, 3.754408661907416];
   const horner = (k, x) => k.reduce((total, each) => total * x + each, 0);
   if (p > 0.5) return -normalQuantile(1 - p);

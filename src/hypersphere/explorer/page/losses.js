@@ -31,7 +31,10 @@ function softmaxLoss(m, s, reads, directions, formula) {
       });
       views.forEach((view, v) => {
         const matrix = m[view], row = exps[v], [first, step] = stride(view, flip, i, n);
-        for (let j = 0, k = first; j < n; j++, k += step) total += row[j] = j === i ? 0 : exp((matrix[k] - top) * scale);
+        for (let j = 0, k = first; j < n; j++, k += step) {
+          row[j] = j === i ? 0 : exp((matrix[k] - top) * scale);
+          total += row[j];
+        }
       });
       const [loss, pull, push, dissipation] = formula(m.cross[i * n + i], top * scale + log(total));
       value += loss * share;

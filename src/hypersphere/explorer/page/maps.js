@@ -6,10 +6,22 @@ const SIZE = 200;
 export const POSITIVE = [Math.PI / 20, Math.PI / 2]; // the axes of Li et al. 2024
 export const NEGATIVE = [Math.PI / 20, Math.PI];
 export const QUANTITIES = {
-  dissipation: { title: "Dissipation", label: "gradient kept, GD", limits: [0, 1], says: "1: all of the gradient is left. 0: the anchor has stopped." },
-  weight: { title: "Weight", label: "share of the weight on the hardest", limits: [0, 1], says: "1: only the hardest negative counts. Low: many share the push." },
-  ratio: { title: "Ratio", label: "ratio R of pull to push", limits: [0, 2.5], says: "Above 1 the positive pulls harder than the negatives push." },
-  norm: { title: "Gradient norm", label: "length of the gradient, largest = 1", limits: [0, 1], says: "Length along the sphere, as a share of the largest on the map." },
+  dissipation: {
+    title: "Dissipation", label: "gradient kept, GD", limits: [0, 1],
+    says: "1: all of the gradient is left. 0: the anchor has stopped.",
+  },
+  weight: {
+    title: "Weight", label: "share of the weight on the hardest", limits: [0, 1],
+    says: "1: only the hardest negative counts. Low: many share the push.",
+  },
+  ratio: {
+    title: "Ratio", label: "ratio R of pull to push", limits: [0, 2.5],
+    says: "Above 1 the positive pulls harder than the negatives push.",
+  },
+  norm: {
+    title: "Gradient norm", label: "length of the gradient, largest = 1", limits: [0, 1],
+    says: "Length along the sphere, as a share of the largest on the map.",
+  },
 };
 const along = ([low, high], size) => Array.from({ length: size }, (_, k) => low + ((high - low) * k) / (size - 1));
 
@@ -47,19 +59,24 @@ function relative(map) {
 // The answer of /api/map in the same form.
 export function fromPython({ positive, negative, maps, note }) {
   const rows = positive.length, columns = negative.length;
-  const flat = (values) => Float64Array.from({ length: rows * columns }, (_, k) => values?.[Math.floor(k / columns)][k % columns] ?? NaN);
+  const flat = (values) => Float64Array.from({ length: rows * columns },
+    (_, k) => values?.[Math.floor(k / columns)][k % columns] ?? NaN);
   const map = { positive, negative, note, edge: [] };
   for (const quantity of Object.keys(QUANTITIES)) map[quantity] = flat(maps[quantity]);
   for (let c = 0; c < columns; c++) for (let r = 1; r < rows; r++) {
-    const [low, high] = [map.dissipation[(r - 1) * columns + c] - 0.5, map.dissipation[r * columns + c] - 0.5];
-    if (low < 0 !== high < 0) map.edge.push([negative[c], positive[r] - ((positive[r] - positive[r - 1]) * high) / (high - low)]);
+    const low = map.dissipation[(r - 1) * columns + c] - 0.5, high = map.dissipation[r * columns + c] - 0.5;
+    const step = positive[r] - positive[r - 1];
+    if (low < 0 !== high < 0) map.edge.push([negative[c], positive[r] - (step * high) / (high - low)]);
   }
   return relative(map);
 }
 
 // The nearest cell's value at two angles.
 export function lookUp(map, quantity, p, q) {
-  const index = (axis, angle) => Math.round(((angle - axis[0]) / (axis[axis.length - 1] - axis[0])) * (axis.length - 1));
+  const index = (axis, angle) => {
+    const last = axis.length - 1, share = (angle - axis[0]) / (axis[last] - axis[0]);
+    return Math.min(Math.max(Math.round(share * last), 0), last);
+  };
   return map[quantity][index(map.positive, p) * map.negative.length + index(map.negative, q)];
 }
 
@@ -67,7 +84,8 @@ export function lookUp(map, quantity, p, q) {
 export function differenceOf(one, other, quantity) {
   const key = JSON.stringify([one.key, other.key, "difference"]);
   if (one.positive.length === other.positive.length) { // the same angles
-    return { positive: one.positive, negative: one.negative, edge: [], key, values: one[quantity].map((value, k) => value - other[quantity][k]) };
+    const values = one[quantity].map((value, k) => value - other[quantity][k]);
+    return { positive: one.positive, negative: one.negative, edge: [], key, values };
   }
   const fine = one.positive.length >= other.positive.length ? one : other;
   const values = Float64Array.from({ length: fine.positive.length * fine.negative.length }, (_, k) => {

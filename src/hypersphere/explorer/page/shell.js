@@ -17,19 +17,19 @@ export function createShell(root, pages, options) {
   let dark = remembered ? remembered === "dark" : prefers.matches;
   let current = pages[0], page = null, frame = 0, address = 0;
 
-  const tabs = pages.map(({ id, title }) => element("button", { type: "button", "data-page": id, onclick: () => go(id) }, title));
+  const button = (kind, onclick, ...caption) => element("button", { type: "button", class: kind, onclick }, ...caption);
+  const tabs = pages.map(({ id, title }) => button("", () => go(id), title));
   const nav = element("nav", { "aria-label": "Pages", onkeydown: alongTabs }, tabs);
-  const themeButton = element("button", { type: "button", class: "quiet", onclick: () => setTheme(!dark, true) });
-  const copyButton = element("button", { type: "button", class: "quiet", onclick: copyLink }, ...twoLengths("Copy link", "Link"));
+  const tourButton = button("primary", () => tour(0), ...twoLengths("Two-minute tour", "Tour"));
+  const copyButton = button("quiet", copyLink, ...twoLengths("Copy link", "Link"));
+  const themeButton = button("quiet", () => setTheme(!dark, true));
   const main = element("main", { tabindex: -1 });
   const status = element("p", { class: "status", role: "status" });
   root.className = "explorer";
   root.replaceChildren(
     element("header", {},
       element("p", { class: "brand" }, "hypersphere", element("span", {}, " explorer")), nav,
-      element("div", { class: "tools" },
-        element("button", { type: "button", class: "primary", onclick: () => tour(0) }, ...twoLengths("Two-minute tour", "Tour")),
-        options.url ? copyButton : null, themeButton)),
+      element("div", { class: "tools" }, tourButton, options.url ? copyButton : null, themeButton)),
     main, status);
 
   const context = {
@@ -65,7 +65,8 @@ export function createShell(root, pages, options) {
       current = next;
       page = current.create(context);
       main.replaceChildren(page.element);
-      tabs.forEach((tab) => (tab.dataset.page === current.id ? tab.setAttribute("aria-current", "page") : tab.removeAttribute("aria-current")));
+      tabs.forEach((tab) => tab.removeAttribute("aria-current"));
+      tabs[pages.indexOf(current)].setAttribute("aria-current", "page");
       main.setAttribute("aria-label", current.title);
       if (options.url) document.title = `${current.title} · hypersphere explorer`;
     }
@@ -104,7 +105,7 @@ export function createShell(root, pages, options) {
     dark = toDark;
     if (keep) remember("hypersphere-theme", dark ? "dark" : "light");
     root.dataset.theme = dark ? "dark" : "light";
-    for (const [name, value] of Object.entries(context.theme)) if (typeof value === "string") root.style.setProperty(`--${name}`, value);
+    for (const [name, value] of Object.entries(context.theme)) root.style.setProperty(`--${name}`, value);
     if (options.url) document.documentElement.style.background = context.theme.ground;
     themeButton.textContent = dark ? "Light" : "Dark";
     themeButton.setAttribute("aria-label", `Switch to ${dark ? "light" : "dark"} colours`);
@@ -156,9 +157,9 @@ export function createShell(root, pages, options) {
       SVG: () => download(`${name}.svg`, new Blob([asSvg(drawn(), context.theme.paper)], { type: "image/svg+xml" })),
       CSV: () => download(`${name}.csv`, new Blob([asCsv(table())], { type: "text/csv" })),
     };
-    return element("div", { class: "saves", role: "group", "aria-label": `Save ${name}` },
-      Object.entries(saves).map(([kind, save]) =>
-        element("button", { type: "button", class: "quiet", "aria-label": `Save ${name} as ${kind}`, onclick: save }, kind)));
+    const buttons = Object.entries(saves).map(([kind, save]) => button("quiet", save, kind));
+    buttons.forEach((each) => each.setAttribute("aria-label", `Save ${name} as ${each.textContent}`));
+    return element("div", { class: "saves", role: "group", "aria-label": `Save ${name}` }, buttons);
   }
 
   // ------------------------------------------------------------------------------------------------------ tour
@@ -173,12 +174,13 @@ export function createShell(root, pages, options) {
     lit = light ? main.querySelector(light) : null;
     lit?.classList.add("lit");
     lit?.scrollIntoView({ block: "nearest", behavior: "auto" });
-    const button = (name, to, kind) => element("button", { type: "button", class: kind, onclick: () => (to === null ? endTour() : tour(to)) }, name);
+    const last = at + 1 === STEPS.length;
     const fresh = element("section", { class: "tour", role: "dialog", "aria-label": `Tour, step ${at + 1} of ${STEPS.length}` },
       element("p", { class: "count" }, `${at + 1} of ${STEPS.length}`),
       element("h2", { tabindex: -1 }, title), words.map((sentence) => element("p", {}, sentence)),
-      element("div", { class: "steps" }, button("Close", null, "quiet"), at > 0 ? button("Back", at - 1, "quiet") : null,
-        at + 1 < STEPS.length ? button("Next", at + 1, "primary") : button("Explore on your own", null, "primary")));
+      element("div", { class: "steps" }, last ? null : button("quiet", endTour, "Close"),
+        at > 0 ? button("quiet", () => tour(at - 1), "Back") : null,
+        last ? button("primary", endTour, "Explore on your own") : button("primary", () => tour(at + 1), "Next")));
     card?.remove();
     card = fresh;
     root.append(card);
@@ -220,7 +222,8 @@ export function createShell(root, pages, options) {
 }
 
 // A caption, and the one for a phone.
-const twoLengths = (long, brief) => [element("span", { class: "long" }, long), element("span", { class: "brief" }, brief)];
+const twoLengths = (long, brief) =>
+  [element("span", { class: "long" }, long), element("span", { class: "brief" }, brief)];
 
 function asSvg(source, paper) {
   const { width, height } = sizeOf(source);
