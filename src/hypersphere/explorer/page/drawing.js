@@ -89,12 +89,13 @@ export function paint(canvas, values, rows, columns, [low, high], { words }) {
 
 // ---------------------------------------------------------------------------------------------------- controls
 
+const here = Math.random().toString(36).slice(2, 8); // a notebook may hold several explorers
 let labels = 0;
 
 // Each control is {element, set(value)}; set moves it from outside.
 // A labelled slider with its value beside it; log: equal steps are equal factors.
 export function slider({ label, low, high, log, whole, value, format = short, hint, onchange }) {
-  const id = `control-${++labels}`, steps = whole && !log ? high - low : 400;
+  const id = `control-${here}-${++labels}`, steps = whole && !log ? high - low : 400;
   const toShare = (v) => (log ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low));
   const fromShare = (share) => {
     const exact = log ? low * (high / low) ** share : low + share * (high - low);
@@ -113,14 +114,14 @@ export function slider({ label, low, high, log, whole, value, format = short, hi
 }
 
 export function checkbox({ label, value, onchange }) {
-  const id = `control-${++labels}`, input = element("input", { type: "checkbox", id, onchange: () => onchange(input.checked) });
+  const id = `control-${here}-${++labels}`, input = element("input", { type: "checkbox", id, onchange: () => onchange(input.checked) });
   const set = (on) => { input.checked = on; };
   set(value);
   return { element: element("div", { class: "check" }, input, element("label", { for: id }, label)), set };
 }
 
 export function select({ label, options, value, onchange }) {
-  const id = `control-${++labels}`;
+  const id = `control-${here}-${++labels}`;
   const input = element("select", { id, onchange: () => onchange(input.value) },
     options.map(([name, text]) => element("option", { value: name }, text)));
   input.value = value;

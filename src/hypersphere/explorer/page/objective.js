@@ -53,6 +53,8 @@ export function create(context) {
 
   function mapOf(side) {
     const name = nameOf(side), settings = settingsOf(side), key = JSON.stringify([name, settings, negatives(), spread()]);
+    const { kernel, s } = settings; // what Python refuses has no map
+    if (kernel === "riesz" && s >= 0) return { key, note: "This kernel cannot align with s ≥ 0. Choose s below 0, or gaussian_riesz." };
     if (!known.has(key)) {
       if (known.size > 8) known.delete(known.keys().next().value);
       known.set(key, FORMS[name] ? computeMap(name, settings, negatives(), spread()) : askPython(name, settings, key));

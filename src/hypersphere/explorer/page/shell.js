@@ -32,22 +32,28 @@ export function createShell(root, pages, options) {
       element("div", { class: "tools" }, tourButton, options.url ? copyButton : null, themeButton)),
     main, status);
 
-  const context = {
-    get state() { return states[current.id]; },
-    get theme() { return { dark, ...THEMES[dark ? "dark" : "light"] }; },
-    api: options.api,
-    data: options.data ?? { objectives: [], version: "" },
-    setState, download, figure, announce,
-  };
+  // What a page gets. A page that is no longer shown may still change its own state, not that of its successor.
+  function contextOf(id) {
+    return {
+      get state() { return states[id]; },
+      get theme() { return theme(); },
+      api: options.api,
+      data: options.data ?? { objectives: [], version: "" },
+      setState: (partial) => setState(id, partial),
+      download, figure, announce,
+    };
+  }
+  const theme = () => ({ dark, ...THEMES[dark ? "dark" : "light"] });
 
-  // Changes a part of the page's state; null or undefined removes a key. The page is drawn before the next picture.
-  function setState(partial) {
-    const state = { ...states[current.id], ...partial };
+  // Changes a part of a page's state; null or undefined removes a key. The page is drawn before the next picture.
+  function setState(id, partial) {
+    const state = { ...states[id], ...partial };
     for (const key of Object.keys(state)) if (state[key] === null || state[key] === undefined) delete state[key];
-    states[current.id] = state;
+    states[id] = state;
+    if (id !== current.id) return;
     refresh();
     clearTimeout(address);
-    address = setTimeout(writeAddress, 200);
+    address = setTimeout(() => writeAddress(), 200);
   }
 
   function refresh() {
@@ -58,12 +64,12 @@ export function createShell(root, pages, options) {
   }
 
   function go(id, state) {
-    const next = pages.find((each) => each.id === id) ?? pages[0];
+    const next = pages.find((each) => each.id === id) ?? pages[0], leaves = page && next !== current;
     if (state) states[next.id] = state;
-    if (next !== current || !page) {
+    if (leaves || !page) {
       page?.destroy();
       current = next;
-      page = current.create(context);
+      page = current.create(contextOf(current.id));
       main.replaceChildren(page.element);
       tabs.forEach((tab) => tab.removeAttribute("aria-current"));
       tabs[pages.indexOf(current)].setAttribute("aria-current", "page");
@@ -72,16 +78,17 @@ export function createShell(root, pages, options) {
     }
     page.update(states[current.id]);
     clearTimeout(address);
-    writeAddress();
+    writeAddress(leaves);
   }
 
   // ------------------------------------------------------------------------------------------------ the address
 
-  function writeAddress() {
+  // Another page is another entry of the browser's history; a slider is not.
+  function writeAddress(asEntry = false) {
     if (!options.url) return;
     const query = new URLSearchParams(states[current.id]).toString();
     const hash = `#${current.id}${query ? `?${query}` : ""}`;
-    if (hash !== location.hash) history.replaceState(null, "", hash);
+    if (hash !== location.hash) history[asEntry ? "pushState" : "replaceState"](null, "", hash);
   }
 
   function readAddress() {
@@ -105,8 +112,8 @@ export function createShell(root, pages, options) {
     dark = toDark;
     if (keep) remember("hypersphere-theme", dark ? "dark" : "light");
     root.dataset.theme = dark ? "dark" : "light";
-    for (const [name, value] of Object.entries(context.theme)) root.style.setProperty(`--${name}`, value);
-    if (options.url) document.documentElement.style.background = context.theme.ground;
+    for (const [name, value] of Object.entries(theme())) root.style.setProperty(`--${name}`, value);
+    if (options.url) document.documentElement.style.background = theme().ground;
     themeButton.textContent = dark ? "Light" : "Dark";
     themeButton.setAttribute("aria-label", `Switch to ${dark ? "light" : "dark"} colours`);
     page?.update(states[current.id]);
@@ -153,8 +160,8 @@ export function createShell(root, pages, options) {
     const drawn = () => (typeof source === "function" ? source() : source);
     const table = () => (typeof rows === "function" ? rows() : rows);
     const saves = {
-      PNG: async () => download(`${name}.png`, await asPng(drawn(), context.theme.paper)),
-      SVG: () => download(`${name}.svg`, new Blob([asSvg(drawn(), context.theme.paper)], { type: "image/svg+xml" })),
+      PNG: async () => download(`${name}.png`, await asPng(drawn(), theme().paper)),
+      SVG: () => download(`${name}.svg`, new Blob([asSvg(drawn(), theme().paper)], { type: "image/svg+xml" })),
       CSV: () => download(`${name}.csv`, new Blob([asCsv(table())], { type: "text/csv" })),
     };
     const buttons = Object.entries(saves).map(([kind, save]) => button("quiet", save, kind));
@@ -170,7 +177,7 @@ export function createShell(root, pages, options) {
     const { page: id, state, title, words, light, act } = STEPS[at];
     lit?.classList.remove("lit");
     go(id, { ...state });
-    if (act) page.act?.(act);
+    if (act) page.act();
     lit = light ? main.querySelector(light) : null;
     lit?.classList.add("lit");
     lit?.scrollIntoView({ block: "nearest", behavior: "auto" });
@@ -213,7 +220,10 @@ export function createShell(root, pages, options) {
     go,
     destroy() {
       page.destroy();
+      cancelAnimationFrame(frame);
+      clearTimeout(address);
       resized.disconnect();
+      root.removeEventListener("keydown", shortcuts);
       prefers.removeEventListener("change", followSystem);
       window.removeEventListener("hashchange", readAddress);
       root.replaceChildren();

@@ -233,7 +233,10 @@ export function create(context) {
 
   return {
     element: page,
-    act: (what) => play(what === "play"),
+    act() { // for the tour: from the start
+      restart();
+      play(true);
+    },
     update(next) {
       state = next;
       grade = null;

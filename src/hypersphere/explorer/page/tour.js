@@ -37,21 +37,21 @@ export const STEPS = [
     ],
   },
   {
-    page: "sphere", state: { objective: "infonce", "s.temperature": "0.02", points: "40" }, act: "play", light: ".stage", title: "Watch InfoNCE stop",
+    page: "sphere", state: { objective: "infonce", "s.temperature": "0.02", points: "40" }, act: true, light: ".stage", title: "Watch InfoNCE stop",
     words: [
       "Points and their positives on a sphere, at random places. InfoNCE draws every pair together and spreads the pairs.",
       "Watch the share of active anchors: once a pair is close and the others are far enough, its anchor drops out. In the end all stand still.",
     ],
   },
   {
-    page: "sphere", state: { objective: "dcl", "s.temperature": "0.02", points: "40" }, act: "play", light: ".stage", title: "Watch DCL go on",
+    page: "sphere", state: { objective: "dcl", "s.temperature": "0.02", points: "40" }, act: true, light: ".stage", title: "Watch DCL go on",
     words: [
       "The same start under DCL. The share of active anchors stays at 1: every anchor keeps its gradient, however far the others are.",
       "Here that does no harm. In long training runs it is a reason why DCL overfits.",
     ],
   },
   {
-    page: "sphere", state: { objective: "ntxent", start: "collapsed", anchors: "1" }, act: "play", light: ".stage", title: "Out of a collapse",
+    page: "sphere", state: { objective: "ntxent", start: "collapsed", anchors: "1" }, act: true, light: ".stage", title: "Out of a collapse",
     words: [
       "All points start in nearly one place: a collapse. Three orthonormal anchors, one for each class, pull the classes apart (CLOA).",
       "Switch the anchors off and press Start again: the loss alone takes several times as long.",
