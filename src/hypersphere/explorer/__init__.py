@@ -1,1 +1,1 @@
-"""The explorer: a page that shows objectives, embeddings and runs while one drags."""
+"""The explorer: one ES module as a page of a small server, as a notebook widget and as a static page."""
