@@ -187,8 +187,8 @@ def test_the_pointer_follows_mouse_and_keyboard(open_page: Open) -> None:
 
 def test_an_objective_without_a_closed_form_is_asked_of_python(open_page: Open) -> None:
     watch = """window.sentences = new Set();
-      new MutationObserver(() => document.querySelectorAll(".sentence").forEach((each) => sentences.add(each.innerText)))
-        .observe(document, { childList: true, subtree: true });"""
+      const watch = () => document.querySelectorAll(".sentence").forEach((each) => sentences.add(each.innerText));
+      new MutationObserver(watch).observe(document, { childList: true, subtree: true });"""
     page = open_page("#objective?a=siglip&show=dissipation", script=watch)
     page.wait_for_selector(".maps canvas")
     assert page.evaluate("[...sentences]") == ["siglip has no closed form: Python is computing its map …"]
@@ -272,7 +272,7 @@ def test_points_step_play_pause_and_start_again(open_page: Open) -> None:
     page.keyboard.press("Space")
     assert page.get_by_role("button", name="Pause").count() == 1
     page.keyboard.press("ArrowLeft")
-    assert "yaw=0.5" in address(page)
+    assert "yaw=-0.75" in address(page)
 
 
 def test_every_start_and_objective_moves(open_page: Open) -> None:

@@ -42,7 +42,7 @@ export function create(context) {
   const pull = () => number("pull", 1, 0.1, 10);
   const anchored = () => state.anchors === "1";
   const start = () => (state.start in STARTS ? state.start : "random");
-  const turn = () => turning ?? [number("yaw", 0.6, -1e3, 1e3), number("pitch", 0.35, -STEEPEST, STEEPEST)];
+  const turn = () => turning ?? [number("yaw", -0.65, -1e3, 1e3), number("pitch", -0.5, -STEEPEST, STEEPEST)];
   const set = (key) => (value) => context.setState({ [key]: value });
 
   // ---------------------------------------------------------------------------------------------- the elements
