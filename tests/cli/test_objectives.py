@@ -8,8 +8,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from hypersphere.anatomy.description import describe, sections
 from hypersphere.cli.app import app
-from hypersphere.cli.description import describe, sections
 from hypersphere.objectives import list_objectives, list_presets
 
 runner = CliRunner()

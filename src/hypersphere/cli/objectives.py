@@ -13,8 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from hypersphere.anatomy.description import Description, Parameter, describe
 from hypersphere.cli.answers import console, print_table
-from hypersphere.cli.description import Description, Parameter, describe
 from hypersphere.cli.own import Imports, import_files, matching, need_objective
 from hypersphere.objectives import files, list_objectives
 from hypersphere.objectives.registry import is_registered

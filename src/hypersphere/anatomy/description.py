@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from hypersphere.anatomy import closed_form
+from hypersphere.anatomy.closed_forms import closed_form
 from hypersphere.objectives import Objective
 from hypersphere.objectives.components import DISSIPATIONS, RATIOS, WEIGHTS, Component
 from hypersphere.objectives.presets import PRESETS

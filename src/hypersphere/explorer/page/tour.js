@@ -1,0 +1,60 @@
+// The guided tour: gradient dissipation for someone who has never heard of it, in two minutes.
+
+export const STEPS = [
+  {
+    page: "objective", state: { a: "infonce", show: "all" }, title: "What a loss does to one point",
+    words: [
+      "An embedding model puts every sentence or image on a sphere. A contrastive loss takes one point, the anchor, and pulls it towards its positive: another view of the same thing. It pushes the anchor away from its negatives: everything else.",
+      "Two angles describe the situation: from the anchor to its positive, and from the anchor to its negatives.",
+    ],
+  },
+  {
+    page: "objective", state: { a: "infonce", show: "dissipation" }, light: ".maps", title: "How much gradient is left",
+    words: [
+      "This map has the two angles as its axes. Yellow: the anchor feels the full gradient. Dark: the gradient has faded away, because the loss counts the anchor as done.",
+      "This fading is gradient dissipation. The line marks where half of the gradient is left.",
+    ],
+  },
+  {
+    page: "objective", state: { a: "infonce", show: "dissipation", "a.temperature": "0.2" }, light: ".controls", title: "The temperature moves the edge",
+    words: [
+      "At a temperature of 0.2 InfoNCE hardly ever stops. At 0.05 it stopped early. Drag the temperature and watch the line.",
+      "Too early, and hard examples are left unfinished. Never, and the model goes on separating what is separate already.",
+    ],
+  },
+  {
+    page: "objective", state: { a: "infonce", b: "dcl", show: "dissipation" }, light: ".maps", title: "A loss that never stops",
+    words: [
+      "DCL is InfoNCE without the positive in its denominator. That small change removes the dissipation: its map is 1 everywhere.",
+      "The third map is the difference of the two. Everything purple is gradient that DCL still has and InfoNCE has lost.",
+    ],
+  },
+  {
+    page: "objective", state: { a: "infonce", b: "met", show: "dissipation" }, light: ".maps", title: "A loss that stops at once",
+    words: [
+      "MET is a triplet loss with a margin. Its gradient is there in full, or not at all: the edge is a cliff instead of a slope.",
+      "Move the pointer over a map: the curves below are a cut through it.",
+    ],
+  },
+  {
+    page: "sphere", state: { objective: "infonce", "s.temperature": "0.02", points: "40" }, act: true, light: ".stage", title: "Watch InfoNCE stop",
+    words: [
+      "Points and their positives on a sphere, at random places. InfoNCE draws every pair together and spreads the pairs.",
+      "Watch the share of active anchors: once a pair is close and the others are far enough, its anchor drops out. In the end all stand still.",
+    ],
+  },
+  {
+    page: "sphere", state: { objective: "dcl", "s.temperature": "0.02", points: "40" }, act: true, light: ".stage", title: "Watch DCL go on",
+    words: [
+      "The same start under DCL. The share of active anchors stays at 1: every anchor keeps its gradient, however far the others are.",
+      "Here that does no harm. In long training runs it is a reason why DCL overfits.",
+    ],
+  },
+  {
+    page: "sphere", state: { objective: "ntxent", start: "collapsed", anchors: "1" }, act: true, light: ".stage", title: "Out of a collapse",
+    words: [
+      "All points start in nearly one place: a collapse. Three orthonormal anchors, one for each class, pull the classes apart (CLOA).",
+      "Switch the anchors off and press Start again: the loss alone takes several times as long.",
+    ],
+  },
+];

@@ -1,0 +1,112 @@
+"""A real browser, and a server of the page with the policy under which it is served."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hypersphere import explorer
+from hypersphere.explorer.catalogue import catalogue
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'"
+)
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --enable-unsafe-swiftshader"
+)
+PAGE = Path(explorer.__file__).parent / "page"
+LAPTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+
+
+class Handler(SimpleHTTPRequestHandler):
+    def do_GET(self) -> None:
+        answers = {"/api/catalogue": catalogue, "/api/map": small_map}
+        answer = answers.get(self.path.partition("?")[0])
+        if answer is None:
+            super().do_GET()
+            return
+        body = json.dumps(answer()).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def end_headers(self) -> None:
+        self.send_header("Content-Security-Policy", POLICY)
+        super().end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+
+def small_map() -> dict[str, Any]:
+    """A map as Python's server sends it, for an objective without a closed form."""
+    positive, negative = [0.16, 0.8, 1.57], [0.16, 1.6, 3.14]
+    rising = [[0.0, 0.2, 0.4], [0.3, 0.6, 0.8], [0.5, 0.9, None]]
+    return {"positive": positive, "negative": negative, "note": "Python took gradients apart.",
+            "maps": {"dissipation": rising, "weight": rising, "ratio": rising}}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[str]:
+    """The address of the page."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(PAGE)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """The machine's chromium."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("THE EXPLORER IS NOT TESTED IN A BROWSER: there is no chromium (apt-get install chromium)")
+    api = pytest.importorskip("playwright.sync_api", reason="THE EXPLORER IS NOT TESTED IN A BROWSER: no playwright")
+    with api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=FLAGS.split())
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, site: str) -> Iterator[Callable[..., Any]]:
+    """Opens the explorer at a view. At the end it asserts that nothing failed and that nobody else was asked."""
+    contexts, problems = [], []
+
+    def opened(
+        view: str = "", size: dict[str, int] = LAPTOP, script: str = "", path: str = "index.html", **more: Any
+    ) -> Any:
+        context = browser.new_context(viewport=size, **more)
+        contexts.append(context)
+        page = context.new_page()
+        if script:
+            page.add_init_script(script)
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: check_host(request.url))
+        page.goto(f"{site}index.html{view}")
+        page.wait_for_selector(".page")
+        return page
+
+    def check_host(address: str) -> None:
+        if not address.startswith((site, "data:", "blob:")):
+            problems.append(f"a request to {address}")
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert problems == []
