@@ -52,5 +52,13 @@ def _item(results: Path | None, name: str, tables: bool) -> dict[str, Any]:
 
 
 def figures_of(results: Path, name: str) -> list[str]:
-    """The pictures of an item, as paths below the folder of results."""
-    return sorted(f"{name}/{path.name}" for path in inside(results, name).glob("*.png"))
+    """The pictures of an item, as paths below the folder of results; links that lead out of it are left out."""
+    paths = sorted(f"{name}/{path.name}" for path in inside(results, name).glob("*.png"))
+    return [path for path in paths if _is_inside(results, path)]
+
+
+def _is_inside(results: Path, path: str) -> bool:
+    try:
+        return inside(results, path).is_file()
+    except NotHereError:
+        return False

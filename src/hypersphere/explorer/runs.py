@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,20 @@ LARGEST_TEXT = 2**18  # bytes of a recipe that is shown
 TROUBLE = (OSError, ValueError, KeyError, TypeError, AttributeError, ImportError)  # of a folder that is being written
 
 
-def list_runs(root: Path) -> list[dict[str, Any]]:
-    """The runs in a folder, the latest first."""
-    rows = [_line(root, name) for name, _ in find_folders(root, (RECIPE,))]
+def list_runs(root: Path, objectives: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """The runs in a folder, the latest first. ``objectives``: their objectives by name, where they are known; else the
+    recipes are read."""
+    rows = [_line(root, name, None if objectives is None else objectives.get(name, "")) for name, _ in
+            find_folders(root, (RECIPE,))]  # fmt: skip
     return sorted(rows, key=lambda row: -row["changed"])[:MOST_LISTED]
 
 
-def _line(root: Path, name: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": name or root.resolve().name, "id": name, "objective": "", "outcome": ""}
-    with suppress(*TROUBLE):
-        objective = read_yaml(_file(root, name, RECIPE), dict).get("objective")
+def _line(root: Path, name: str, known: str | None = None) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": name or root.resolve().name, "id": name, "objective": known or "", "outcome": ""}
+    with suppress(*TROUBLE if known is None else ()):
+        objective = (
+            {"name": known} if known is not None else read_yaml(_file(root, name, RECIPE), dict).get("objective")
+        )
         row["objective"] = str(objective.get("name") if isinstance(objective, dict) else objective or "")
     changed = max((_changed(root, name, each) for each in (RECIPE, METRICS, RESULTS)), default=0.0)
     finished = _changed(root, name, RESULTS) > 0
@@ -113,21 +117,23 @@ def read_study(root: Path, name: str) -> dict[str, Any]:
         "report": _changed(root, name, REPORT) > 0, "picture": _changed(root, name, RANKING) > 0, "complete": False,
         "runs": [],
     }  # fmt: skip
-    folder = f"{name}/runs" if name else "runs"
-    with suppress(*TROUBLE):
-        study["runs"] = [{**row, "id": f"{folder}/{row['id']}"} for row in list_runs(inside(root, folder))]
+    objectives: dict[str, str] = {}
     try:
         tree = read_json(_file(root, name, RESULTS), dict)
         study |= {"verdict": [str(each) for each in tree["verdict"]], "complete": bool(tree["complete"])}
         study |= {"header": ["objective", f"test {tree['metric']}", "95 % interval", "difference", "p", "validation",
                              "seeds", "seconds"], "rows": _table(tree)}  # fmt: skip
+        objectives = {str(run["cell"]): f"{run['contestant']}, {run['stage']}" for run in tree["runs"]}
     except NotHereError:
-        ended = sum(row["state"] == "finished" for row in study["runs"])
-        study["sentence"] = (
-            f"The table is written when the study ends or is interrupted; {ended} of its runs have finished so far."
-        )
+        study["sentence"] = "The table is written when the study ends or is interrupted."
     except TROUBLE as error:
         study["sentence"] = f"The table cannot be read now: {one_line(reason(error)).replace(str(root), '')}."
+    folder = f"{name}/runs" if name else "runs"
+    with suppress(*TROUBLE):
+        study["runs"] = [{**row, "id": f"{folder}/{row['id']}"} for row in list_runs(inside(root, folder), objectives)]
+    if not study["complete"]:
+        ended = sum(row["state"] == "finished" for row in study["runs"])
+        study["sentence"] += f" {ended} of the {len(study['runs'])} runs that have begun have finished."
     return study
 
 

@@ -231,11 +231,11 @@ def _number(record: Record, name: str) -> float:
 
 
 def verdict_events(records: Sequence[Record]) -> list[tuple[int, str]]:
-    """Steps at which a verdict begins."""
+    """Steps at which a verdict begins. A score on validation data judges nothing, so it ends no verdict."""
     events: list[tuple[int, str]] = []
     before: list[str] = []
     for record in records:
-        now = record.get("verdicts", [])
+        now = record.get("verdicts", before if record["split"] == "validation" else [])
         events += [(record["step"], name) for name in now if name not in before]
         before = now
     return events

@@ -5,7 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 export const COLOURS = ["#2f7fc1", "#d2601a", "#8a8f98", "#2a9d8f"];
 const TROUBLE = "#c8352b";
 const DASHES = { training: "", held_out: "6 3", validation: "1.5 2.5" };
-const WIDTH = 420, HEIGHT = 236, LEFT = 52, RIGHT = 12, TOP = 26, BOTTOM = 36;
+const WIDTH = 420, HEIGHT = 236, LEFT = 52, RIGHT = 12, TOP = 42, BOTTOM = 36;
 
 export function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -39,7 +39,7 @@ export function table(header, rows, caption = "") {
     value instanceof Node ? value : typeof value === "number" ? shown(value) : String(value ?? ""));
   const body = rows.map((row) => el("tr", {}, row.map((value) => cell(value))));
   return el("div", { class: "data-scroll", tabindex: 0, role: "region", "aria-label": caption || header.join(", ") },
-    el("table", { class: "data-table" }, caption && el("caption", {}, caption),
+    el("table", { class: header.length > 3 ? "data-table data-wide" : "data-table" }, caption && el("caption", {}, caption),
       el("thead", {}, el("tr", {}, header.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, body)));
 }
 
@@ -125,11 +125,13 @@ export function lines({ title, series, xLabel = "", yLabel = "", logarithmic = f
     picture.append(shape("path", { d: path.join(""), fill: "none", stroke: colour, "stroke-width": 1.7,
       "stroke-dasharray": DASHES[each.split] ?? "" }));
   }
-  if (labels.length > 1) labels.forEach((label, place) => {
+  let along = 4;
+  if (labels.length > 1) for (const label of labels) {
     const colour = COLOURS[series.find((each) => each.label === label).colour % COLOURS.length];
-    picture.append(shape("rect", { x: LEFT + 6, y: TOP + 3 + 14 * place, width: 10, height: 4, fill: colour }));
-    picture.append(shape("text", { x: LEFT + 20, y: TOP + 9 + 14 * place, "font-size": 10.5 }, label));
-  });
+    picture.append(shape("rect", { x: along, y: 26, width: 10, height: 4, fill: colour }));
+    picture.append(shape("text", { x: along + 13, y: 32, "font-size": 10 }, label));
+    along += 26 + 5.4 * label.length;
+  }
   const columns = ["curve", "split", xLabel || "x", "value", "low", "high"];
   const rows = [columns, ...series.flatMap((each) => each.points.map((point) =>
     [each.label, each.split ?? "", point[0], point[1], point[2] ?? "", point[3] ?? ""]))];

@@ -1,10 +1,10 @@
 // Your embeddings: two views from files or a run, under every lens of the package. Python computes all of it.
 import { ask, el, figure, lines, remark, shown, table } from "./charts.js";
 
-const BINS = 200;
+const JOINED = 4; // bins of Python's histograms that make one here
 
 export function create(context) {
-  const element = el("section", { class: "data-page", "aria-label": "Your embeddings" });
+  const element = el("section", { class: "data-page data-root", "aria-label": "Your embeddings" });
   const status = el("p", { role: "status", "aria-live": "polite" });
   const result = el("div", { class: "data-page" });
   let asked = "", stopper = null, runs = [], listed = "";
@@ -41,7 +41,7 @@ export function create(context) {
   element.append(el("h2", {}, "Your embeddings"), drop, el("div", { class: "data-bar" },
     el("label", {}, "Embeddings of", source), el("label", {}, "Anatomy of", objective),
     el("label", {}, "Arrays, if a file holds several", arrays)), status, result);
-  ask(context, "runs").then((answer) => { runs = answer.runs.filter((run) => run.embeddings); choices(context.state); })
+  ask(context, "runs").then((answer) => { runs = answer.runs.filter((run) => run.embeddings); update(context.state); })
     .catch((error) => { status.textContent = error.message; });
 
   function choices(state) {
@@ -131,11 +131,13 @@ export function create(context) {
 
   function cosines(answer) {
     const series = Object.entries(answer.cosines).map(([label, counts], colour) => {
-      const total = counts.reduce((sum, each) => sum + each, 0) || 1;
-      return { label, colour, points: counts.map((each, bin) => [-1 + (2 * bin + 1) / BINS, (each / total) * (BINS / 2)]) };
+      const total = counts.reduce((sum, each) => sum + each, 0) || 1, bins = counts.length / JOINED;
+      const heights = Array.from({ length: bins }, (_, bin) =>
+        counts.slice(bin * JOINED, (bin + 1) * JOINED).reduce((sum, each) => sum + each, 0) / total * (bins / 2));
+      return { label, colour, points: heights.map((height, bin) => [-1 + (2 * bin + 1) / bins, height]) };
     });
     const seen = series.flatMap((each) => each.points.filter((point) => point[1] > 0).map((point) => point[0]));
-    const [low, high] = [Math.min(...seen) - 0.02, Math.max(...seen) + 0.02];
+    const [low, high] = [Math.min(...seen) - 0.05, Math.max(...seen) + 0.05];
     for (const each of series) each.points = each.points.filter((point) => point[0] >= low && point[0] <= high);
     return figure(context, lines({ title: "Cosines", series, xLabel: "cosine", yLabel: "density", fill: true }), "cosines");
   }
@@ -179,16 +181,16 @@ export function create(context) {
     if (views === 2) lists.push(
       ["hardest", "Hardest negatives: nearer to the anchor than its positive", ["anchor", "negative", "cosine", "its positive"]],
       ["farthest", "Farthest positives", ["row", "row", "cosine"]]);
-    return [el("h2", {}, "Pairs to look at"), ...lists.map(([key, title, header]) => table(header, (part[key] ?? []).map((pair) =>
-      [words(pair, 0), words(pair, 1), pair.cosine, ...("positive" in pair ? [pair.positive] : [])]), title))];
+    return [el("h2", {}, "Pairs to look at"), el("div", { class: "data-figures" }, lists.map(([key, title, header]) => table(header, (part[key] ?? []).map((pair) =>
+      [words(pair, 0), words(pair, 1), pair.cosine, ...("positive" in pair ? [pair.positive] : [])]), title)))];
   }
 
   function update(state) {
+    if (state.source === undefined && context.data?.given) state = { ...state, source: "given" };
     choices(state);
     objective.value = state.lens || "infonce";
     arrays.value = state.arrays ?? "";
     if (state.source) examine(state);
-    else if (context.data?.given && state.source === undefined) examine({ ...state, source: "given" });
     else { asked = ""; result.replaceChildren(); }
   }
 

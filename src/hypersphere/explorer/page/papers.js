@@ -1,12 +1,14 @@
 // Papers: every reproduced item, published beside measured, with its figure.
 import { ask, el, listOf, markChosen, remark, route, table } from "./charts.js";
 
+const LONGEST = 180; // characters of a cell of the overview
+const short = (words) => (words.length <= LONGEST ? words : `${words.slice(0, LONGEST - 1).trimEnd()}…`);
 const KINDS = { agrees: "good", partly: "warn", "does not agree": "bad", undecided: "warn" };
 
 export function create(context) {
-  const element = el("section", { class: "data-page", "aria-label": "Papers" });
+  const element = el("section", { class: "data-page data-root", "aria-label": "Papers" });
   const status = el("p", { role: "status", "aria-live": "polite", class: "data-soft" });
-  const list = el("nav", { "aria-label": "Items" });
+  const list = el("div", { role: "navigation", "aria-label": "Items" });
   const main = el("div", { class: "data-page" });
   let papers = [], ended = false, drawn = null;
   element.append(el("h2", {}, "Papers: published beside measured"), status,
@@ -19,16 +21,17 @@ export function create(context) {
     if (ended) return;
     papers = answer.papers;
     status.textContent = answer.sentence;
-    list.replaceChildren(...papers.flatMap((paper) => [el("h3", { title: paper.title }, paper.short),
+    const wide = window.matchMedia("(min-width: 46rem)").matches; // on a phone, the lists would fill the screen
+    list.replaceChildren(...papers.map((paper) => el("details", { open: wide }, el("summary", { title: paper.title }, paper.short),
       listOf(paper.items.map((item) => ({ id: item.name, name: `${item.place}: ${item.title}`, small: item.verdict })),
-        (id) => context.setState({ item: id }))]));
+        (id) => context.setState({ item: id })))));
     update(context.state);
   }
 
   function overview() {
     const rows = papers.flatMap((paper) => paper.items.filter((item) => item.claim).map((item) => [
       el("button", { type: "button", onclick: () => context.setState({ item: item.name }) }, item.name),
-      item.published || item.claim, item.here || item.measured, item.verdict]));
+      short(item.published || item.claim), short(item.here || item.measured), item.verdict]));
     main.replaceChildren(rows.length ? table(["item", "published", "measured here", "verdict"], rows, "What was run")
       : el("p", {}, "Nothing was run here yet. hypersphere reproduce --list shows what there is."));
   }

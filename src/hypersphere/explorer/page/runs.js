@@ -4,9 +4,9 @@ import { ask, el, figure, lines, listOf, markChosen, remark, replaceList, route,
 const SPLITS = { training: "a training batch: solid", held_out: "held-out data: dashed", validation: "validation: dotted" };
 
 export function create(context) {
-  const element = el("section", { class: "data-page", "aria-label": "Runs and studies" });
+  const element = el("section", { class: "data-page data-root", "aria-label": "Runs and studies" });
   const status = el("p", { role: "status", "aria-live": "polite", class: "data-soft" });
-  const list = el("nav", { "aria-label": "Runs and studies" });
+  const list = el("div", { role: "navigation", "aria-label": "Runs and studies" });
   const main = el("div", { class: "data-page" });
   let events = null, shownId = null, known = { runs: [], studies: [] }, ended = false;
   element.append(el("h2", {}, "Runs and studies"), status, el("div", { class: "data-split" }, list, main));
@@ -46,6 +46,7 @@ export function create(context) {
     shownId = id;
     markChosen(list, state.study || state.run || "");
     if (!id) { main.replaceChildren(el("p", {}, "Choose a run or a study.")); return; }
+    if (!again) main.replaceChildren(el("p", { role: "status" }, "Reading …"));
     try {
       const answer = await ask(context, state.study ? route("studies", state.study) : route("runs", state.run));
       if (shownId !== id || ended) return;
@@ -78,13 +79,16 @@ export function create(context) {
   }
 
   function showStudy(study) {
-    const numeric = (row) => row.map((cell, place) => (place && /^[+-]?[\d.]+(e-?\d+)?$/.test(cell) ? el("span", { class: "data-number" }, cell) : cell));
+    const cells = (row) => row.map((cell, place) => (place ? el("span", { class: "data-one-line" }, cell) : cell));
+    const [first, others] = [study.verdict.slice(0, 3), study.verdict.slice(3)];
+    const sentences = (words) => words.map((sentence) => el("p", {}, sentence));
     const runs = study.runs.slice(0, 200).map((row) => [el("button", { type: "button", onclick: () =>
       context.setState({ run: row.id, study: "" }) }, row.name), row.objective, row.state]);
     main.replaceChildren(el("h3", {}, study.name),
       study.sentence ? el("p", { role: "status" }, study.sentence) : "",
-      ...study.verdict.map((sentence) => el("p", {}, sentence)),
-      study.rows.length ? table(study.header, study.rows.map(numeric), study.complete ? "Results" : "Results so far") : "",
+      ...sentences(first),
+      others.length ? el("details", {}, el("summary", {}, `${others.length} more sentences`), sentences(others)) : "",
+      study.rows.length ? table(study.header, study.rows.map(cells), study.complete ? "Results" : "Results so far") : "",
       study.report ? el("p", {}, el("a", { href: context.api + route("report", study.id), target: "_blank", rel: "noopener" },
         "The whole report")) : "",
       study.picture ? el("figure", { class: "data-box" }, el("img", { alt: `Ranking of ${study.name}`, loading: "lazy",
