@@ -39,7 +39,7 @@ def test_a_missing_folder_or_file_is_one_sentence(tmp_path):
     (tmp_path / "z.pt").write_bytes(b"")
     refused(run("--embeddings", tmp_path / "z.pt"), "mbeddings come as .npy")
     refused(run("--export", tmp_path / "z.pt"), "is a file")
-    refused(run("--port", 70000), "70000")
+    refused(run("--port", 70000), "65535")
 
 
 def test_an_address_that_is_not_of_this_computer_is_one_sentence():

@@ -4,7 +4,7 @@ import { ask, el, figure, lines, remark, shown, table } from "./charts.js";
 const JOINED = 4; // bins of Python's histograms that make one here
 
 export function create(context) {
-  const element = el("section", { class: "data-page data-root", "aria-label": "Your embeddings" });
+  const element = el("section", { class: "page data-page data-root", "aria-label": "Your embeddings" });
   const status = el("p", { role: "status", "aria-live": "polite" });
   const result = el("div", { class: "data-page" });
   let asked = "", stopper = null, runs = [], listed = "";
@@ -179,7 +179,7 @@ export function create(context) {
     const words = (pair, place) => pair.texts.length ? `${pair.rows[place]}: ${pair.texts[place]}` : String(pair.rows[place]);
     const lists = [["nearest", "Nearest rows of the first view", ["row", "row", "cosine"]]];
     if (views === 2) lists.push(
-      ["hardest", "Hardest negatives: nearer to the anchor than its positive", ["anchor", "negative", "cosine", "its positive"]],
+      ["hardest", "Hardest negatives, beside their anchors' positives", ["anchor", "negative", "cosine", "its positive"]],
       ["farthest", "Farthest positives", ["row", "row", "cosine"]]);
     return [el("h2", {}, "Pairs to look at"), el("div", { class: "data-figures" }, lists.map(([key, title, header]) => table(header, (part[key] ?? []).map((pair) =>
       [words(pair, 0), words(pair, 1), pair.cosine, ...("positive" in pair ? [pair.positive] : [])]), title)))];

@@ -6,7 +6,7 @@ const short = (words) => (words.length <= LONGEST ? words : `${words.slice(0, LO
 const KINDS = { agrees: "good", partly: "warn", "does not agree": "bad", undecided: "warn" };
 
 export function create(context) {
-  const element = el("section", { class: "data-page data-root", "aria-label": "Papers" });
+  const element = el("section", { class: "page data-page data-root", "aria-label": "Papers" });
   const status = el("p", { role: "status", "aria-live": "polite", class: "data-soft" });
   const list = el("div", { role: "navigation", "aria-label": "Items" });
   const main = el("div", { class: "data-page" });

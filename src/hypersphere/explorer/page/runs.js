@@ -4,7 +4,7 @@ import { ask, el, figure, lines, listOf, markChosen, remark, replaceList, route,
 const SPLITS = { training: "a training batch: solid", held_out: "held-out data: dashed", validation: "validation: dotted" };
 
 export function create(context) {
-  const element = el("section", { class: "data-page data-root", "aria-label": "Runs and studies" });
+  const element = el("section", { class: "page data-page data-root", "aria-label": "Runs and studies" });
   const status = el("p", { role: "status", "aria-live": "polite", class: "data-soft" });
   const list = el("div", { role: "navigation", "aria-label": "Runs and studies" });
   const main = el("div", { class: "data-page" });
