@@ -130,6 +130,11 @@ def choose_files(page: Any, **files: bytes) -> None:
     )
 
 
+def address(page: Any) -> str:
+    page.wait_for_timeout(300)  # it is written when the view rests
+    return str(page.evaluate("location.hash"))
+
+
 def is_wide(page: Any, width: int) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth") > width)
 
@@ -141,7 +146,7 @@ def test_given_embeddings_are_examined_and_another_objective_chosen(tab: Callabl
     assert page.locator("svg.data-figure").count() == 3 and page.locator("table").count() == 6
     page.get_by_label("Anatomy of").select_option("met")
     page.get_by_role("heading", name="Anatomy: what met does").wait_for()
-    assert "lens=met" in page.evaluate("location.hash")
+    assert "lens=met" in address(page)
     page.reload()
     page.get_by_role("heading", name="Anatomy: what met does").wait_for()
 
@@ -188,7 +193,7 @@ def test_a_study_has_its_table(tab: Callable[..., Any]) -> None:
     page.get_by_role("button", name="pair").click()
     page.get_by_text(f"{EVIL} is better.").wait_for()
     assert page.locator("td", has_text="69.00 to 72.00").count() == 1 and page.locator(".data-root img").count() == 0
-    assert "study=studies" in page.evaluate("location.hash")
+    assert "study=studies" in address(page)
 
 
 def test_an_item_stands_beside_its_figure(tab: Callable[..., Any]) -> None:

@@ -136,9 +136,19 @@ def test_a_widget_holds_the_module_and_the_embeddings(monkeypatch, page):
     widget._widget_class.cache_clear()
     z = np.random.default_rng(0).normal(size=(20, 4))
     shown = hs.explore("infonce", "met", z1=z, z2=z + 0.1, texts=[f"row {k}" for k in range(20)])
+    assert hs.explore("infonce", "met").data["state"] == {"a": "infonce", "b": "met"}
+    run = page.parent / "run"
+    run.mkdir()
+    with pytest.raises(FileNotFoundError, match="holds no run"):
+        hs.explore(run=run)
+    (run / "recipe.yaml").write_text("objective: met")
+    shown_run = hs.explore(run=run).data
+    assert shown_run["state"] == {"page": "runs"} and shown_run["run"]["sentence"].startswith(
+        "The run has no measurement"
+    )
     widget._widget_class.cache_clear()
     assert "export default" in shown._esm and "mount" in shown._esm
-    assert shown.data["state"] == {"a": "infonce", "b": "met"} and shown.data["embeddings"]["rows"] == 20
+    assert shown.data["state"] == {"page": "embeddings"} and shown.data["embeddings"]["rows"] == 20
     assert shown.data["embeddings"]["pairs"]["nearest"][0]["texts"][0].startswith("row ")
     json.dumps(shown.data, allow_nan=False)
     with pytest.raises(ValueError, match="at most two objectives"):

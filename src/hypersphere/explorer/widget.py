@@ -11,7 +11,7 @@ from hypersphere.documents import json_safe
 from hypersphere.explorer.embeddings import examine
 from hypersphere.explorer.export import notebook_module, static_data, style
 from hypersphere.explorer.papers import shipped_results
-from hypersphere.explorer.runs import read_run
+from hypersphere.explorer.runs import RECIPE, read_run
 
 
 def explore(
@@ -35,13 +35,17 @@ def explore(
     if z1 is None and z2 is not None:
         raise ValueError("z2 is the second view of z1: give both, or z1 alone")
     widget = _widget_class()
-    data = static_data(shipped_results())
+    data = static_data(shipped_results(), pictures=False)
     data["state"] = dict(zip(("a", "b"), objectives, strict=False))
     if z1 is not None:
         loaded = Loaded(z1, z2, labels, texts=None if texts is None else list(texts))
         data["embeddings"] = examine(loaded, "these embeddings", objectives[0] if objectives else "infonce")
+        data["state"] = {"page": "embeddings"}
     if run is not None:
+        if not (Path(run) / RECIPE).is_file():
+            raise FileNotFoundError(f"{run} holds no run: there is no {RECIPE} in it")
         data["run"] = json_safe(read_run(Path(run), ""))
+        data["state"] = {"page": "runs"}
     return widget(data=data)
 
 
