@@ -143,7 +143,7 @@ def packed(**arrays):
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1:1", "localhost", "127.0.0.1.evil.example:{port}", "",
-             "a@127.0.0.1:{port}", "127.0.0.1:{port}/x", "127.0.0.1:no"],
+             "a@127.0.0.1:{port}", "127.0.0.1:{port}/x", "127.0.0.1:no", "[::1", "[", "::1:{port}"],
 )  # fmt: skip
 def test_a_foreign_host_is_refused(server, host):
     for path in ("/", "/api/runs"):
@@ -167,7 +167,8 @@ def test_the_own_origin_is_answered_and_another_site_is_not(server):
     assert tree(server, "/api/runs", Origin=server.url.rstrip("/"))[0] == 200
     assert tree(server, "/api/runs", Sec_Fetch_Site="same-origin")[0] == 200
     for site in ("cross-site", "same-site"):
-        refused(server, "/api/runs", 403, "own page", Sec_Fetch_Site=site)
+        for path in ("/api/runs", "/%61pi/runs", "/charts.js"):
+            refused(server, path, 403, "own page", Sec_Fetch_Site=site)
 
 
 def test_a_server_on_all_addresses_answers_addresses_and_no_names():
@@ -181,6 +182,7 @@ def test_other_methods_and_broken_requests_cost_a_sentence(server):
     refused(server, "/api/runs", 501, "Unsupported method", method="DELETE")
     refused(server, "/api/runs", 404, "nothing of that name", method="POST", body=b"")
     refused(server, f"/{'a' * 5000}", 414, "too long")
+    refused(server, f"/api/runs?{'a=1&' * 50}", 400, "cannot be read")
     with socket.create_connection(("127.0.0.1", server.server_address[1])) as raw:
         raw.sendall(b"GET nonsense with words HTTP/1.1\r\n\r\n")
         answer = raw.recv(4096)

@@ -100,11 +100,12 @@ def notebook_module(folder: Path = PAGE) -> str:
     )
 
 
-def static_data(results: Path | None = None) -> dict[str, Any]:
-    """What a page without a server shows: the catalogue and the papers."""
-    data: dict[str, Any] = json_safe(
-        {**catalogue(), "papers": list_papers(results, tables=False), "figures": "papers/"}
-    )
+def static_data(results: Path | None = None, pictures: bool = True) -> dict[str, Any]:
+    """What a page without a server shows: the catalogue and the papers; ``pictures``: with those beside the page."""
+    papers = list_papers(results, tables=False)
+    for item in (item for paper in papers["papers"] for item in paper["items"] if not pictures):
+        item["figures"] = []
+    data: dict[str, Any] = json_safe({**catalogue(), "papers": papers, "figures": "papers/"})
     return data
 
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,13 @@ def _line(root: Path, name: str, known: str | None = None) -> dict[str, Any]:
             row["outcome"] = str(read_json(_file(root, name, RESULTS), dict).get("outcome") or "")
     state = "finished" if finished else "running" if time.time() - changed < RECENT else "unfinished"
     return {**row, "state": state, "changed": changed, "embeddings": _changed(root, name, EMBEDDINGS) > 0}
+
+
+@lru_cache(maxsize=2 * MOST_LISTED)
+def _objective(recipe: Path, stamp: tuple[int, int]) -> str:
+    """The objective in a recipe; ``stamp`` is another when the file has changed."""
+    objective = read_yaml(recipe, dict).get("objective")
+    return str(objective.get("name") if isinstance(objective, dict) else objective or "")
 
 
 def read_run(root: Path, name: str) -> dict[str, Any]:
