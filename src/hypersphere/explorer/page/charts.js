@@ -85,10 +85,10 @@ export function lines({ title, series, xLabel = "", yLabel = "", logarithmic = f
   const y = (value) => HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const inside = (value) => Math.min(HEIGHT - BOTTOM, Math.max(TOP, y(value)));
   const whole = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", class: "data-figure" });
-  const picture = shape("g", { "font-family": "system-ui, sans-serif", "font-size": 11, fill: "currentColor" });
+  const picture = shape("g", { "font-family": "system-ui, sans-serif", "font-size": 12.5, fill: "currentColor" });
   const labels = [...new Set(series.map((each) => each.label))];
   whole.append(shape("title", {}, `${title}: ${labels.join(", ")}`), picture);
-  picture.append(shape("text", { x: 4, y: 14, "font-weight": 600, "font-size": 12 }, title));
+  picture.append(shape("text", { x: 4, y: 14, "font-weight": 600, "font-size": 13.5 }, title));
   for (const value of logarithmic ? logarithmicTicks(low, high) : ticks(low, high)) {
     picture.append(shape("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value), stroke: "currentColor",
       "stroke-opacity": 0.15 }));
@@ -96,7 +96,7 @@ export function lines({ title, series, xLabel = "", yLabel = "", logarithmic = f
       brief(logarithmic ? 10 ** value : value)));
   }
   for (const value of ticks(left, right)) picture.append(shape("text",
-    { x: x(value), y: HEIGHT - BOTTOM + 15, "text-anchor": "middle", "fill-opacity": 0.8 }, brief(value)));
+    { x: x(value), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle", "fill-opacity": 0.8 }, brief(value)));
   picture.append(shape("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, xLabel));
   if (yLabel) picture.append(shape("text", { x: WIDTH - RIGHT, y: 14, "text-anchor": "end", "fill-opacity": 0.8 }, yLabel));
   for (const each of marks) {
@@ -129,8 +129,8 @@ export function lines({ title, series, xLabel = "", yLabel = "", logarithmic = f
   if (labels.length > 1) for (const label of labels) {
     const colour = COLOURS[series.find((each) => each.label === label).colour % COLOURS.length];
     picture.append(shape("rect", { x: along, y: 26, width: 10, height: 4, fill: colour }));
-    picture.append(shape("text", { x: along + 13, y: 32, "font-size": 10 }, label));
-    along += 26 + 5.4 * label.length;
+    picture.append(shape("text", { x: along + 13, y: 32, "font-size": 11.5 }, label));
+    along += 24 + 5.8 * label.length;
   }
   const columns = ["curve", "split", xLabel || "x", "value", "low", "high"];
   const rows = [columns, ...series.flatMap((each) => each.points.map((point) =>
@@ -141,7 +141,7 @@ export function lines({ title, series, xLabel = "", yLabel = "", logarithmic = f
 
 // Values at the pointer, in the corner of the figure.
 function follow(whole, picture, series, x, left, right) {
-  const words = shape("text", { x: WIDTH - RIGHT - 2, y: TOP + 9, "text-anchor": "end", "font-size": 10.5,
+  const words = shape("text", { x: WIDTH - RIGHT - 2, y: TOP + 9, "text-anchor": "end", "font-size": 12,
     "paint-order": "stroke" });
   const line = shape("line", { y1: TOP, y2: HEIGHT - BOTTOM, stroke: "currentColor", "stroke-opacity": 0 });
   picture.append(line, words);
