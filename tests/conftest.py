@@ -58,6 +58,15 @@ class Scaled(torch.nn.Module):
 '''
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says loudly that there was no browser: a line among many skipped tests would be overlooked."""
+    skipped = [each for each in terminalreporter.stats.get("skipped", []) if "IN A BROWSER" in str(each.longrepr)]
+    if skipped:
+        reason = str(skipped[0].longrepr[2]).removeprefix("Skipped: ")
+        terminalreporter.section("NO BROWSER", sep="!", red=True, bold=True)
+        terminalreporter.line(f"{len(skipped)} tests were skipped. {reason}", red=True)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files come first, so that no process is left alone with one at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))

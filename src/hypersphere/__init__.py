@@ -41,6 +41,7 @@ __all__ = [
     "dense",
     "diagnose",
     "dissect",
+    "explore",
     "integrations",
     "list_objectives",
     "list_presets",
@@ -92,6 +93,16 @@ def compare(
     """
     comparison: Comparison = _training("run", "studies.compare").compare(recipe, objectives, changes, **options)
     return comparison
+
+
+def explore(*objectives: str, **options: Any) -> Any:
+    """The explorer in a notebook: maps of one or two objectives, moving points on the sphere, one's own embeddings.
+
+    ``options``: z1, z2, labels, texts (embeddings to examine), run (a run's folder).
+
+    hs.explore("infonce", "met"), or hs.explore(z1=first, z2=second)
+    """
+    return import_module("hypersphere.explorer.widget").explore(*objectives, **options)
 
 
 def _training(module: str, package: str = "training") -> Any:

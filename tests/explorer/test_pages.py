@@ -395,7 +395,8 @@ def test_the_keyboard_reaches_pages_and_controls_and_all_have_names(open_page: O
     for _ in range(10):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.innerText || document.activeElement.tagName"))
-    assert reached[:5] == ["Objective", "Sphere", "Two-minute tour", "Copy link", "Dark"]
+    pages = ["Objective", "Sphere", "Your embeddings", "Runs and studies", "Papers"]
+    assert reached[:8] == [*pages, "Two-minute tour", "Copy link", "Dark"]
     assert "INPUT" in reached
     page.keyboard.press("Shift+Tab")
     page.get_by_role("button", name="Objective").focus()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import hypersphere as hs
-from hypersphere.figures.training import draw_run, save_run
+from hypersphere.figures.training import draw_run, save_run, verdict_events
 from hypersphere.training.monitor import Monitor
 from tests.training.worlds import views
 
@@ -77,3 +77,12 @@ def test_what_has_no_meaning_leaves_its_panel_out() -> None:
     monitor.observe(0)
     assert monitor.journal.records[0]["with_gradient"] == 0
     assert "Ratio, median" not in [axis.get_title(loc="left") for axis in draw_run(monitor.journal.records).axes]
+
+
+def test_a_score_between_two_measurements_does_not_begin_a_verdict_again() -> None:
+    measured = {"split": "training", "verdicts": ["overfitting"]}
+    records = [{"step": 0, "split": "training", "verdicts": []}, {"step": 10, **measured},
+               {"step": 15, "split": "validation", "score": 1.0}, {"step": 20, **measured}]  # fmt: skip
+    assert verdict_events(records) == [(10, "overfitting")]
+    records.append({"step": 30, "split": "training", "verdicts": []})
+    assert verdict_events([*records, {"step": 40, **measured}]) == [(10, "overfitting"), (40, "overfitting")]

@@ -15,6 +15,7 @@ from hypersphere.cli.compare import compare
 from hypersphere.cli.diagnose import diagnose
 from hypersphere.cli.dissect import dissect
 from hypersphere.cli.evaluate import evaluate
+from hypersphere.cli.explore import explore
 from hypersphere.cli.objectives import objectives
 from hypersphere.cli.parity import parity
 from hypersphere.cli.probe import probe
@@ -59,6 +60,8 @@ app.command(epilog="Example: hypersphere compare digits --objectives ntxent,dhel
     compare
 )
 app.command(epilog="Example: hypersphere parity --peer lightly --out parity.md")(parity)
+
+app.command(epilog="Example: hypersphere explore --runs runs --embeddings views.npz")(explore)
 
 benchmark = typer.Typer(
     help="Speed and memory beside the limit, the plain form and the peers.",

@@ -106,8 +106,8 @@ def draw_run(records: Sequence[Record], title: str = "A training run", columns: 
         raise ValueError("there is nothing to draw: the run has no measurement yet")
     from matplotlib.ticker import MaxNLocator
 
-    panels = _panels(records)
-    events = _events(records)
+    panels = panels_with_data(records)
+    events = verdict_events(records)
     lines = math.ceil(len(panels) / columns)
     width, height = 3.1 * columns + 0.3, 2.45 * lines + 1.0 + 0.2 * len(events)
     figure = new_figure(width, height)
@@ -149,9 +149,11 @@ def save_run(
     return where / f"{name}.png"
 
 
-def _panels(records: Sequence[Record]) -> list[CurvePanel]:
+def panels_with_data(records: Sequence[Record]) -> list[CurvePanel]:
     """The panels with data, each once; the panel of the score shows its name and best value."""
-    panels = [panel for panel in PANELS if any(_points(records, curve, s) for curve in panel.curves for s in LINES)]
+    panels = [
+        panel for panel in PANELS if any(curve_points(records, curve, s) for curve in panel.curves for s in LINES)
+    ]
     measured = [record for record in records if not math.isnan(_number(record, "objective"))]
     if measured and all(_number(r, "objective") == _number(r, "infonce") for r in measured):
         panels = [panel for panel in panels if panel.title != "Objective"]
@@ -171,7 +173,7 @@ def _draw_panel(axis: Axes, panel: CurvePanel, records: Sequence[Record], splits
     for curve in panel.curves:
         label: str | None = curve.label
         for split in splits:
-            points = _points(records, curve, split)
+            points = curve_points(records, curve, split)
             if not points:
                 continue
             steps, middle, low, high = zip(*points, strict=True)
@@ -208,7 +210,7 @@ def _more_ticks(axis: Axes) -> None:
         axis.yaxis.set_major_locator(MaxNLocator(4))
 
 
-def _points(records: Sequence[Record], curve: Curve, split: str) -> list[tuple[int, float, float, float]]:
+def curve_points(records: Sequence[Record], curve: Curve, split: str) -> list[tuple[int, float, float, float]]:
     """Step, value, and both ends of the band, where the value is a number."""
     points = []
     for record in records:
@@ -228,12 +230,12 @@ def _number(record: Record, name: str) -> float:
     return float(record.get(name, math.nan))
 
 
-def _events(records: Sequence[Record]) -> list[tuple[int, str]]:
-    """Steps at which a verdict begins."""
+def verdict_events(records: Sequence[Record]) -> list[tuple[int, str]]:
+    """Steps at which a verdict begins. A score on validation data judges nothing, so it ends no verdict."""
     events: list[tuple[int, str]] = []
     before: list[str] = []
     for record in records:
-        now = record.get("verdicts", [])
+        now = record.get("verdicts", before if record["split"] == "validation" else [])
         events += [(record["step"], name) for name in now if name not in before]
         before = now
     return events

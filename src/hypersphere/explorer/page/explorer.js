@@ -4,13 +4,19 @@
 // Without an api everything comes from data, which is what /api/catalogue returns.
 // An element with the attribute data-explorer is mounted by itself: data-api names the api, data-catalogue a file.
 
+import { create as createEmbeddings } from "./embeddings.js";
 import { create as createObjective } from "./objective.js";
+import { create as createPapers } from "./papers.js";
+import { create as createRuns } from "./runs.js";
 import { create as createSphere } from "./sphere.js";
 import { createShell } from "./shell.js";
 
 export const PAGES = [
   { id: "objective", title: "Objective", create: createObjective },
   { id: "sphere", title: "Sphere", create: createSphere },
+  { id: "embeddings", title: "Your embeddings", create: createEmbeddings },
+  { id: "runs", title: "Runs and studies", create: createRuns },
+  { id: "papers", title: "Papers", create: createPapers },
 ];
 
 export function mount(element, options = {}) {

@@ -1,0 +1,161 @@
+"""One text from the modules of the page: for a static page, and for a notebook."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import hypersphere as hs
+from hypersphere.explorer import widget
+from hypersphere.explorer.export import LARGEST, PAGE, bundle, export_page, notebook_module, page_files, style
+from hypersphere.explorer.papers import shipped_results
+
+# Addresses that name a vocabulary and are never fetched.
+NAMES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml", "http://www.w3.org/1999/xlink"}
+ADDRESS = re.compile(r"(?:https?:)?//[\w.-]+\.[a-z]{2,}[\w/.-]*", re.IGNORECASE)
+
+
+@pytest.fixture
+def page(tmp_path):
+    """A page folder with modules that import each other in every allowed form."""
+    folder = tmp_path / "page"
+    folder.mkdir()
+    (folder / "explorer.js").write_text(
+        'import { create as first, two } from "./a.js";\nimport * as b from "./b.js";\n'
+        'import {\n  create,\n} from "./b.js";\n'
+        "export const PAGES = [first(), two, b.create(), create()];\n"
+        "export function mount(element, options) {\n  element.result = [...PAGES, options.data.x];\n}\n"
+    )
+    (folder / "a.js").write_text(
+        'import { hidden } from "./b.js";\nconst same = "a";\nexport const two = 2;\n'
+        'export function create() { return `${same}${hidden} import x from "./c.js"`; }\n'
+    )
+    (folder / "b.js").write_text(
+        'const same = "b";\nexport const hidden = same;\nexport function create() { return 1; }\n'
+    )
+    (folder / "explorer.css").write_text(".a {}\n")
+    (folder / "data.css").write_text(".b {}\n")
+    return folder
+
+
+def outside(text):
+    return {each for each in ADDRESS.findall(text) if each not in NAMES}
+
+
+def no_import_left(text):
+    return not re.search(r"^\s*(import\s*[\w{*\"'(]|export\s)", text, re.MULTILINE)
+
+
+def test_modules_are_joined_in_order_and_keep_their_names_apart(page):
+    text = bundle(page)
+    assert no_import_left(text)
+    assert text.index("module_b =") < text.index("module_a =") < text.index("module_explorer =")
+    assert text.count('const same = "') == 2 and "const mount = module_explorer.mount;" in text
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_the_joined_text_runs(page):
+    script = f"{bundle(page)}\nconst e = {{}}; mount(e, {{data: {{x: 3}}}}); console.log(JSON.stringify(e.result));"
+    found = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert json.loads(found) == ['ab import x from "./c.js"', 2, 1, 1, 3]
+
+
+def test_what_cannot_be_joined_is_refused(page):
+    (page / "a.js").write_text('import { mount } from "./explorer.js";\nexport const create = 1, two = 2;\n')
+    with pytest.raises(ValueError, match=r"in a circle: explorer\.js → a\.js → explorer\.js"):
+        bundle(page)
+    for line in ('import x from "https://example.com/x.js";', "export default 3;", "export { same };"):
+        (page / "a.js").write_text(f"const same = 1;\n{line}\n")
+        with pytest.raises(ValueError, match="cannot be joined"):
+            bundle(page)
+
+
+def test_a_static_page_is_one_script_with_its_data(page, tmp_path):
+    index = export_page(tmp_path / "out", None, page)
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert index.name == "index.html" and names == ["explorer.css", "explorer.js", "index.html"]
+    script, html = (tmp_path / "out" / "explorer.js").read_text(), index.read_text()
+    assert no_import_left(script) and '"name": "met"' in script and "api: null" in script
+    assert "default-src 'none'" in html and 'type="module"' not in html and not outside(html)
+    assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=", html)
+    assert (tmp_path / "out" / "explorer.css").read_text() == ".a {}\n\n.b {}\n"
+
+
+def test_a_static_page_holds_the_pictures_of_the_papers(page, tmp_path):
+    item = tmp_path / "results" / "li2024" / "fig2"
+    item.mkdir(parents=True)
+    (item / "results.json").write_text('{"verdict": "agrees", "claim": "</script><b>", "measured": "m", "tables": {}}')
+    (item / "fig2.png").write_bytes(b"\x89PNG")
+    (item / "stolen.png").symlink_to("/etc/passwd")
+    export_page(tmp_path / "out", tmp_path / "results", page)
+    assert (tmp_path / "out" / "papers" / "li2024" / "fig2" / "fig2.png").read_bytes() == b"\x89PNG"
+    assert not (tmp_path / "out" / "papers" / "li2024" / "fig2" / "stolen.png").exists()
+    assert '"verdict": "agrees"' in (tmp_path / "out" / "explorer.js").read_text()
+
+
+def test_the_pages_of_the_package_are_small_and_fetch_nothing_elsewhere():
+    text = {name: content.decode() for name, (content, _) in page_files().items()}
+    assert sum(map(len, text.values())) < LARGEST
+    for name, content in text.items():
+        assert not outside(content), name
+    for name in ("embeddings.js", "runs.js", "papers.js"):
+        assert no_import_left(bundle(entry=name).replace(f"const mount = module_{name[:-3]}.mount;", ""))
+
+
+@pytest.mark.skipif(not (PAGE / "explorer.js").is_file(), reason="the entry of the page is not there")
+def test_the_module_of_the_notebook_is_under_its_limit():
+    module = notebook_module()
+    assert len(module.encode()) + len(style().encode()) < LARGEST
+    assert module.count("\nexport ") == 1 and "export default { render({ model, el })" in module and not outside(module)
+
+
+def test_a_missing_library_is_named_in_one_sentence(monkeypatch):
+    widget._widget_class.cache_clear()
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    with pytest.raises(ModuleNotFoundError, match="needs anywidget: pip install 'hypersphere-lab\\[explorer\\]'"):
+        hs.explore("infonce")
+
+
+def test_a_widget_holds_the_module_and_the_embeddings(monkeypatch, page):
+    class AnyWidget:
+        def __init__(self, **traits):
+            self.__dict__.update(traits)
+
+    class Dict:
+        def tag(self, sync):
+            return self
+
+    monkeypatch.setitem(sys.modules, "anywidget", types.SimpleNamespace(AnyWidget=AnyWidget))
+    monkeypatch.setitem(sys.modules, "traitlets", types.SimpleNamespace(Dict=Dict))
+    monkeypatch.setattr(widget, "notebook_module", lambda: notebook_module(page))
+    widget._widget_class.cache_clear()
+    z = np.random.default_rng(0).normal(size=(20, 4))
+    shown = hs.explore("infonce", "met", z1=z, z2=z + 0.1, texts=[f"row {k}" for k in range(20)])
+    assert hs.explore("infonce", "met").data["state"] == {"a": "infonce", "b": "met"}
+    run = page.parent / "run"
+    run.mkdir()
+    with pytest.raises(FileNotFoundError, match="holds no run"):
+        hs.explore(run=run)
+    (run / "recipe.yaml").write_text("objective: met")
+    shown_run = hs.explore(run=run).data
+    assert shown_run["state"] == {"page": "runs"} and shown_run["run"]["sentence"].startswith(
+        "The run has no measurement"
+    )
+    widget._widget_class.cache_clear()
+    assert "export default" in shown._esm and "mount" in shown._esm
+    assert shown.data["state"] == {"page": "embeddings"} and shown.data["embeddings"]["rows"] == 20
+    assert shown.data["embeddings"]["pairs"]["nearest"][0]["texts"][0].startswith("row ")
+    json.dumps(shown.data, allow_nan=False)
+    with pytest.raises(ValueError, match="at most two objectives"):
+        hs.explore("infonce", "met", "mpt")
+    with pytest.raises(ValueError, match="second view of z1"):
+        hs.explore(z2=z)
+
+
+def test_the_results_of_a_source_tree_are_found():
+    assert shipped_results() is None or (shipped_results() / "li2024").is_dir()
