@@ -61,7 +61,8 @@ def test_a_page_is_exported(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_the_next_free_port_is_named_and_ctrl_c_ends_it_quietly(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_next_free_port_is_named_and_a_signal_ends_it_quietly(tmp_path, number):
     np.save(tmp_path / "z.npy", np.random.default_rng(0).normal(size=(20, 4)))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -79,6 +80,6 @@ def test_the_next_free_port_is_named_and_ctrl_c_ends_it_quietly(tmp_path):
         with urllib.request.urlopen(f"{address}api/runs", timeout=60) as answer:
             assert "--runs DIR" in json.load(answer)["sentence"]
         assert list(tmp_path.glob("hypersphere-*"))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 0 and errors.strip() == "" and not list(tmp_path.glob("hypersphere-*"))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -76,12 +78,19 @@ def explore(
         typer.echo(f"The explorer is at {server.url} (Ctrl-C stops it).")
     if not no_browser:
         threading.Thread(target=_open, args=(server.url,), daemon=True).start()
+    before = signal.signal(signal.SIGTERM, _stop)
     try:
         server.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:
         typer.echo("", err=True)
     finally:
         server.close()
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Makes SIGTERM act like Ctrl-C: the uploads are removed."""
+    raise KeyboardInterrupt
 
 
 def _check_embeddings(path: Path) -> None:
