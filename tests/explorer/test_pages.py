@@ -392,7 +392,7 @@ def test_dark_follows_the_system_and_the_button_which_is_remembered(open_page: O
 def test_the_keyboard_reaches_pages_and_controls_and_all_have_names(open_page: Open) -> None:
     page = open_page()
     reached = []
-    for _ in range(10):
+    for _ in range(13):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.innerText || document.activeElement.tagName"))
     pages = ["Objective", "Sphere", "Your embeddings", "Runs and studies", "Papers"]
