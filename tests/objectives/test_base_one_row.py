@@ -46,8 +46,8 @@ def limit(name: str, params: dict[str, Any]) -> Callable[[float], float]:
         return limit(base.pop("name"), base)
     if name in ("mixup", "guided", "pairwise"):
         return limit(params.get("base", "infonce"), {})
-    if params.get("pool") == "gte":
-        return lambda c: math.log(2)  # its positive is there twice
+    if params.get("pool") in ("back", "gte"):  # the positive counts twice in the sum
+        return lambda c: math.log(2)
     if name in ZERO:
         return lambda c: 0.0
     if name in ("dcl", "dclw", "dhel"):  # DCLW: the only pair is as well aligned as the mean, so its weight is 1
