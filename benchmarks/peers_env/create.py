@@ -39,8 +39,8 @@ def main() -> int:
     venv.create(FOLDER, with_pip=True)
     python = str(FOLDER / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
 
-    def run(*command: str) -> bool:
-        return subprocess.run([python, *command], check=False).returncode == 0
+    def run(*command: str, quiet: bool = False) -> bool:
+        return subprocess.run([python, *command], check=False, capture_output=quiet).returncode == 0
 
     def install(*what: str) -> bool:
         return run("-m", "pip", "install", "-q", "--disable-pip-version-check", *what)
@@ -55,7 +55,9 @@ def main() -> int:
         print("The environment could not be created.", file=sys.stderr)
         return 1
     for release in (matching, "0.16.2"):
-        if install("--no-deps", f"torchvision=={release}") and run("-W", "ignore", "-c", "import torchvision"):
+        if install("--no-deps", f"torchvision=={release}") and run(
+            "-W", "ignore", "-c", "import torchvision", quiet=True
+        ):
             break
     run("-W", "ignore", "-c", CHECK)
     print(f"ready: {python}")
