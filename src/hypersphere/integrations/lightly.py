@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.nn.functional import normalize
 
-from hypersphere.engine.distributed import Shard, exchange, gather_rows, raise_on_all_ranks, world_size
+from hypersphere.engine.distributed import Shard, exchange, gather_rows, own_rank, raise_on_all_ranks, world_size
 from hypersphere.integrations.call_forms import create_as
 
 
@@ -64,7 +64,7 @@ class Loss(nn.Module):
         gather = self.objective.gather
         with raise_on_all_ranks(gather, self.objective.described):
             shared = world_size(gather)
-            rank = 0 if shared == 1 else distributed.get_rank(None if gather is True else gather)
+            rank = own_rank() if shared > 1 else 0
             own = self.bank[rank::shared]  # all processes hold the same bank: each one brings its part
             loss = self.objective(z0, z1, negatives=own, in_batch=False)
             if z0.requires_grad:

@@ -189,7 +189,7 @@ def _is_chord(distance: Any) -> bool:
 
 
 def _chord(cosines: Tensor) -> Tensor:
-    return squared_chord(cosines).clamp_min(1e-12).sqrt()  # its slope at 0 is infinite
+    return squared_chord(cosines).clamp_min(1e-12).sqrt()  # its derivative at 0 is infinite
 
 
 class _ChordInfoNCE(InfoNCE):

@@ -151,7 +151,7 @@ class ArcCon(LogSumObjective):
 
     def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
         squared = squared_chord(positive)
-        sine = (squared * (1 - squared / 4)).clamp_min(1e-12).sqrt()  # its slope at 0 is infinite
+        sine = (squared * (1 - squared / 4)).clamp_min(1e-12).sqrt()  # its derivative at 0 is infinite
         alignment = -(positive * cos(self.angle) - sine * sin(self.angle)) / self.temperature
         return against(alignment, logsumexp)
 
