@@ -1,10 +1,12 @@
 """Probes: equal to independent forms on the same features, with the encoder really frozen."""
 
+import copy
 import json
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 import yaml
 from PIL import Image
 from torch import nn
@@ -15,7 +17,7 @@ from hypersphere.encoders.image import create_image_encoder, load_image_encoder,
 from hypersphere.evaluation import probes
 from hypersphere.evaluation.accuracy import Accuracy, accuracy
 from hypersphere.evaluation.features import embed
-from hypersphere.evaluation.frozen import batches, choose_head, fit_logistic, standardise
+from hypersphere.evaluation.frozen import batches, choose_head, descent, fit_logistic, fit_network, standardise
 from hypersphere.evaluation.knn import nearest
 from hypersphere.evaluation.probes import evaluate_run, finetune, knn_probe, linear_probe, mlp_probe
 
@@ -98,6 +100,32 @@ def test_a_probe_that_has_not_finished_warns():
     x, y = clouds(4, 60)
     with pytest.warns(UserWarning, match="stopped after 2 iterations"):
         linear_probe(x, y, x, y, iterations=2)
+
+
+# ---- mlp ----
+
+
+@pytest.mark.parametrize("head", [None, (16, 8), "linear"])
+def test_the_network_descends_as_autograd_and_torchs_sgd_do(head):
+    x, y = clouds(3, 30)
+    x = x.double()
+    ours = choose_head(head, x.shape[1], 3).double()
+    theirs = copy.deepcopy(ours)
+    torch.manual_seed(7)
+    last = fit_network(ours, x, y, lr=0.05, weight_decay=5e-4, epochs=3, batch=16)
+    torch.manual_seed(7)
+    optimiser, schedule = descent(theirs, 0.05, 5e-4, steps=3 * 6)
+    losses = []
+    for rows in batches(len(x), 16, epochs=3):
+        optimiser.zero_grad()
+        loss = F.cross_entropy(theirs(x[rows]), y[rows])
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        losses.append(loss.item() * len(rows))
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+    assert last == pytest.approx(sum(losses[-6:]) / len(x), rel=1e-12)
 
 
 # ---- nearest neighbours ----

@@ -36,7 +36,7 @@ def test_a_probe_that_diverges_costs_its_score_and_a_sentence(tmp_path: Path, mo
         raise ValueError("the mlp probe came to a loss of nan")
 
     monkeypatch.setattr("hypersphere.evaluation.probes.evaluate_run", diverged)
-    monkeypatch.setattr("hypersphere.evaluation.probes.output_variance", lambda run: 1e30)
+    monkeypatch.setattr("hypersphere.evaluation.probes.ProbedRun.open", lambda run: SimpleNamespace(variance=1e30))
     recipe = parse_recipe(digits_recipe(tmp_path, evaluation={"after": ["mlp"], "shares": [0.1]}))
     said: list[str] = []
     scores = finish.measure_after(recipe, tmp_path, said.append)

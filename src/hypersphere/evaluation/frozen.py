@@ -116,21 +116,60 @@ def mlp_probe(
     y = train_y.to(x.device)
     with seeded(seed, x.device):
         network = choose_head(head, x.shape[1], count).to(x.device)
-        steps = epochs * math.ceil(len(x) / batch)
-        optimiser, schedule = descent(network, lr, weight_decay, steps)
-        for rows in batches(len(x), batch, epochs):
-            optimiser.zero_grad()
-            loss = F.cross_entropy(network(x[rows]), y[rows])
-            if not loss.isfinite():
-                raise ValueError(
-                    f"the mlp probe came to a loss of {loss.item()}: choose a learning rate below {lr:g}, or "
-                    "standardised features"
-                )
-            loss.backward()
-            optimiser.step()
-            schedule.step()
+        last = fit_network(network, x, y, lr=lr, weight_decay=weight_decay, epochs=epochs, batch=batch)
+    if not math.isfinite(last):
+        raise ValueError(
+            f"the mlp probe came to a loss of {last}: choose a learning rate below {lr:g}, or standardised features"
+        )
     with torch.no_grad():
-        return accuracy(network.eval()(tested), test_y)
+        return accuracy(network(tested), test_y)
+
+
+@torch.no_grad()
+def fit_network(
+    network: nn.Module, x: Tensor, y: Tensor, *, lr: float, weight_decay: float, epochs: int, batch: int
+) -> float:
+    """Trains linear layers with ReLU between them by SGD (see ``descent``); returns the last epoch's mean loss.
+
+    A probe takes tens of thousands of steps of some microseconds of arithmetic each, so the gradients are written out
+    and all parameters share one vector: a third of autograd's time. Stops after the first epoch with a loss that is not
+    finite.
+    """
+    layers = [module for module in network.modules() if isinstance(module, nn.Linear)]
+    parameters = [each for layer in layers for each in (layer.weight, layer.bias)]
+    theta = nn.utils.parameters_to_vector(parameters)
+    momentum, grad = torch.zeros_like(theta), torch.empty_like(theta)
+    sizes = [each.numel() for each in parameters]
+    views = [part.view_as(each) for part, each in zip(theta.split(sizes), parameters, strict=True)]
+    grads = [part.view_as(each) for part, each in zip(grad.split(sizes), parameters, strict=True)]
+    weights, biases = views[::2], views[1::2]
+    steps, step, mean = epochs * math.ceil(len(x) / batch), 0, math.nan
+    for _ in range(epochs):
+        total = x.new_zeros(())
+        for rows in batches(len(x), batch, epochs=1):
+            inputs = [x[rows]]  # of every layer
+            for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+                inputs.append(torch.addmm(bias, inputs[-1], weight.t()).relu_())
+            logits = torch.addmm(biases[-1], inputs[-1], weights[-1].t()).log_softmax(dim=1)
+            here = torch.arange(len(rows), device=x.device), y[rows]
+            total -= logits[here].sum()
+            delta = logits.exp_()  # ∂ loss / ∂ logits = (softmax - one-hot) / rows
+            delta[here] -= 1
+            delta /= len(rows)
+            for layer in reversed(range(len(layers))):
+                torch.mm(delta.t(), inputs[layer], out=grads[2 * layer])
+                torch.sum(delta, dim=0, out=grads[2 * layer + 1])
+                if layer:
+                    delta = torch.mm(delta, weights[layer]).mul_(inputs[layer] > 0)
+            grad.add_(theta, alpha=weight_decay)
+            momentum.mul_(0.9).add_(grad)
+            theta.sub_(momentum, alpha=lr * (1 + math.cos(math.pi * step / steps)) / 2)
+            step += 1
+        mean = total.item() / len(x)
+        if not math.isfinite(mean):
+            break
+    nn.utils.vector_to_parameters(theta, parameters)
+    return mean
 
 
 def choose_head(head: str | Sequence[int] | None, dimension: int, classes: int) -> nn.Module:

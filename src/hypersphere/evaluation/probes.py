@@ -8,6 +8,7 @@ import json
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,17 @@ from hypersphere.objectives.files import names_in
 from hypersphere.objectives.registry import as_objective
 from hypersphere.report import atomic_write
 
-__all__ = ["PROBES", "ProbeResult", "Score", "evaluate_run", "finetune", "knn_probe", "linear_probe", "mlp_probe"]
+__all__ = [
+    "PROBES",
+    "ProbeResult",
+    "ProbedRun",
+    "Score",
+    "evaluate_run",
+    "finetune",
+    "knn_probe",
+    "linear_probe",
+    "mlp_probe",
+]
 
 _FUNCTIONS: dict[str, Callable[..., Accuracy]] = {
     "linear": linear_probe,
@@ -109,8 +120,71 @@ def _percent(mean: float | None, spread: float | None) -> str:
     return f"{100 * mean:.2f}" + ("" if spread is None else f" ± {100 * spread:.2f}")
 
 
+@dataclass(eq=False)
+class ProbedRun:
+    """A finished run, opened once for all its probes: its encoder, and the images of its recipe."""
+
+    folder: Path
+    recipe: dict[str, Any]
+    encoder: nn.Module
+    description: dict[str, Any]
+    train: ImageSet
+    test: ImageSet
+    device: torch.device | str
+
+    @classmethod
+    def open(cls, folder: Path | str, device: torch.device | str | None = None) -> ProbedRun:
+        folder = Path(folder)
+        recipe = _recipe(folder)
+        source, size = str(recipe["data"]["source"]), recipe["data"].get("size")
+        encoder, description = load_image_encoder(folder / "model")
+        train = load_images(source, "train", size)
+        if not train.labelled:
+            raise ValueError(
+                f"{train.name} has no labels, which every probe needs; hypersphere diagnose looks at {folder}"
+            )
+        if rows := recipe["data"].get("rows"):
+            train = train.select(torch.arange(min(rows, len(train))))
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        return cls(folder, recipe, encoder, description, train, load_images(source, "test", size), device)
+
+    @cached_property
+    def taught(self) -> bool:
+        """Whether the objective read labels: then every probe has the same ones."""
+        return _read_labels(self.folder, self.recipe)
+
+    @cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """Distinguishes encoders and images."""
+        data = self.recipe["data"]
+        return {
+            "data": str(data["source"]), "rows": data.get("rows"), "size": data.get("size"),
+            "encoder": _fingerprint(self.folder), "images": _content(self.train, self.test),
+        }  # fmt: skip
+
+    @cached_property
+    def plain(self) -> nn.Module:
+        """Images as the encoder takes them, without augmentation."""
+        size, normalise = self.description["size"], self.description["normalise"]
+        return create_augmentation("none", size, normalise=normalise).to(self.device)
+
+    @cached_property
+    def train_z(self) -> Tensor:
+        return embed(self.encoder, self.train.images, self.plain, device=self.device)
+
+    @cached_property
+    def test_z(self) -> Tensor:
+        return embed(self.encoder, self.test.images, self.plain, device=self.device)
+
+    @cached_property
+    def variance(self) -> float:
+        """The variance of the encoder's output on the test images, summed over its dimensions, which Li &
+        Pimentel-Alarcón 2024 plot: 0 once every image has the same embedding."""
+        return float(self.test_z.double().var(dim=0, unbiased=False).sum())
+
+
 def evaluate_run(
-    run: Path | str,
+    run: Path | str | ProbedRun,
     probe: str = "linear",
     labels: Sequence[float] = (0.1, 0.5, 1.0),
     seeds: int = 3,
@@ -135,103 +209,67 @@ def evaluate_run(
     ``options`` are those of ``linear_probe``, ``mlp_probe``, ``finetune``, ``knn_probe``. Every finished score is kept
     in the run's probes.json, and an interrupted evaluation continues from there.
     """
-    run = Path(run)
     _check(probe, labels, seeds)
     options = {**_defaults(probe, options), **options}
-    recipe = _recipe(run)
-    source, first = str(recipe["data"]["source"]), int(recipe.get("seed", 0))
-    encoder, description = load_image_encoder(run / "model")
-    train = load_images(source, "train", recipe["data"].get("size"))
-    if not train.labelled:
-        raise ValueError(f"{train.name} has no labels, which every probe needs; hypersphere diagnose looks at {run}")
-    test = load_images(source, "test", recipe["data"].get("size"))
-    if rows := recipe["data"].get("rows"):
-        train = train.select(torch.arange(min(rows, len(train))))
-    taught = _read_labels(run, recipe)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    key = {"format": FORMAT, "probe": probe, "data": source, "options": options, "encoder": _fingerprint(run)}
-    key |= {"seed": first, "rows": rows, "size": recipe["data"].get("size"), "images": _content(train, test)}
-    kept = _Kept(run / "probes.json", key)
-    measure = _probe(probe, encoder, description, train, test, device, progress, options)
+    if not isinstance(run, ProbedRun):
+        run = ProbedRun.open(run, device)
+    first, train = int(run.recipe.get("seed", 0)), run.train
+    kept = _Kept(
+        run.folder / "probes.json",
+        {"format": FORMAT, "probe": probe, "options": options, "seed": first, **run.fingerprint},
+    )
+    measure = _probe(probe, run, progress, options)
     cells = [
         (share, seed)
         for share in sorted(set(labels))
-        for seed in range(1 if probe in REPEATABLE and (taught or share == 1) else seeds)
+        for seed in range(1 if probe in REPEATABLE and (run.taught or share == 1) else seeds)
     ]
     for share, seed in need("tqdm", "train", "a progress bar").tqdm(
         cells, f"{probe} probe", disable=None if progress else True
     ):
         if (share, seed) in kept.scores:
             continue
-        draw = first if taught else first + seed  # in one draw, larger shares include the smaller ones
+        draw = first if run.taught else first + seed  # in one draw, larger shares include the smaller ones
         chosen = (label_fraction(train.labels, share, draw) >= 0).nonzero().squeeze(1)
         accuracy = measure(chosen, seed)
         kept.add(Score(share, len(chosen), seed, accuracy.top1, accuracy.top5))
     return ProbeResult(
-        run=str(run),
+        run=str(run.folder),
         probe=probe,
-        encoder=f"{description['name']} with {encoder.dimension} features",
+        encoder=f"{run.description['name']} with {run.encoder.dimension} features",
         data=train.name,
-        tested=len(test),
-        taught=taught,
+        tested=len(run.test),
+        taught=run.taught,
         options=options,
         scores=tuple(kept.scores[cell] for cell in cells),
-        variance=_variance(encoder, description, test, device),
+        variance=run.variance,
     )
 
 
-def output_variance(run: Path | str) -> float:
-    """The variance of a run's encoder on the test images, summed over its dimensions; no probe is involved."""
-    recipe = _recipe(Path(run))
-    encoder, description = load_image_encoder(Path(run) / "model")
-    test = load_images(str(recipe["data"]["source"]), "test", recipe["data"].get("size"))
-    return _variance(encoder, description, test, "cuda" if torch.cuda.is_available() else "cpu")
-
-
-def _variance(encoder: nn.Module, description: dict[str, Any], test: ImageSet, device: torch.device | str) -> float:
-    """The variance that Li & Pimentel-Alarcón 2024 plot: 0 once every image has the same embedding."""
-    plain = create_augmentation("none", description["size"], normalise=description["normalise"]).to(device)
-    return float(embed(encoder, test.images, plain, device=device).double().var(dim=0, unbiased=False).sum())
-
-
-def _probe(
-    probe: str,
-    encoder: nn.Module,
-    description: dict[str, Any],
-    train: ImageSet,
-    test: ImageSet,
-    device: torch.device | str,
-    progress: bool,
-    options: dict[str, Any],
-) -> Callable[[Tensor, int], Accuracy]:
-    """A function from the labelled rows and a seed to the accuracy. Features are computed once, when needed."""
-    size, normalise = description["size"], description["normalise"]
-    plain = create_augmentation("none", size, normalise=normalise).to(device)
+def _probe(probe: str, run: ProbedRun, progress: bool, options: dict[str, Any]) -> Callable[[Tensor, int], Accuracy]:
+    """A function from the labelled rows and a seed to the accuracy."""
+    train, test = run.train, run.test
     common = {"classes": len(train.classes), **options}
     if probe == "finetune":
-        mild = create_augmentation("cloa", size, normalise=normalise).to(device)
+        size, normalise = run.description["size"], run.description["normalise"]
+        mild = create_augmentation("cloa", size, normalise=normalise).to(run.device)
         return lambda rows, seed: finetune(
-            encoder,
+            run.encoder,
             train.images[rows],
             train.labels[rows],
             test.images,
             test.labels,
             views=mild,
-            plain=plain,
+            plain=run.plain,
             seed=seed,
-            device=device,
+            device=run.device,
             progress=progress,
             **common,
         )
-    features: dict[str, Tensor] = {}
 
     def measure(rows: Tensor, seed: int) -> Accuracy:
-        for name, images in (("train", train.images), ("test", test.images)):
-            if name not in features:
-                features[name] = embed(encoder, images, plain, device=device)
-        chosen = (features["train"][rows], train.labels[rows], features["test"], test.labels)
         draw = {} if probe in REPEATABLE else {"seed": seed}
-        return _FUNCTIONS[probe](*chosen, **draw, **common)
+        return _FUNCTIONS[probe](run.train_z[rows], train.labels[rows], run.test_z, test.labels, **draw, **common)
 
     return measure
 

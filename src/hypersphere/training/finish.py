@@ -112,13 +112,14 @@ def measure_after(recipe: Recipe, folder: Path, echo: Say) -> Scores:
 
 
 def _probes(folder: Path, recipe: ImageRecipe, echo: Say) -> Scores:
-    from hypersphere.evaluation.probes import evaluate_run, output_variance
+    from hypersphere.evaluation.probes import ProbedRun, evaluate_run
 
-    scores: Scores = {"variance": output_variance(folder)}
+    run = ProbedRun.open(folder)
+    scores: Scores = {"variance": run.variance}
     for probe, share in itertools.product(recipe.evaluation.after, recipe.evaluation.shares):
         name = f"{probe}_{share:g}"
         try:
-            best = evaluate_run(folder, probe, [share], seeds=1).scores[0]
+            best = evaluate_run(run, probe, [share], seeds=1).scores[0]
         except ValueError as error:  # a probe that diverges on features of any size loses its score; the run continues
             echo(f"No score {name}: {error}.")
             scores[name] = math.nan
