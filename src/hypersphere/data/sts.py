@@ -55,6 +55,22 @@ class ScoredPairs:
     def __len__(self) -> int:
         return len(self.first)
 
+    def spaced(self, limit: int) -> ScoredPairs:
+        """At most ``limit`` pairs, evenly spaced over the set."""
+        rows = spaced_rows(len(self), limit)
+        return ScoredPairs(
+            self.name, [self.first[row] for row in rows], [self.second[row] for row in rows], self.scores[rows]
+        )
+
+
+def spaced_rows(count: int, limit: int) -> list[int]:
+    """At most ``limit`` of ``count`` row numbers, evenly spaced.
+
+    >>> spaced_rows(10, 4), spaced_rows(3, 4)
+    ([0, 2, 5, 7], [0, 1, 2])
+    """
+    return [count * row // limit for row in range(limit)] if count > limit else list(range(count))
+
 
 def load_sts(folder: str | Path, tasks: Sequence[str] = TASKS) -> dict[str, list[ScoredPairs]]:
     """The named tasks, each as its parts (the benchmark and SICK: their test split), every file checked.

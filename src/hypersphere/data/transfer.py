@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hypersphere.data.integrity import check_count, check_english, check_english_pairs, known_name, read_lines
+from hypersphere.data.sts import spaced_rows
 from hypersphere.documents import locate
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
@@ -42,6 +43,12 @@ class LabelledTexts:
     def __len__(self) -> int:
         return len(self.texts)
 
+    def spaced(self, limit: int) -> LabelledTexts:
+        """At most ``limit`` rows, evenly spaced: the shares of the classes stay nearly the same."""
+        rows = spaced_rows(len(self), limit)
+        second = None if self.second is None else [self.second[row] for row in rows]
+        return LabelledTexts([self.texts[row] for row in rows], self.labels[rows], second)
+
 
 @dataclass(frozen=True)
 class TransferSet:
@@ -55,6 +62,11 @@ class TransferSet:
 
     def splits(self) -> list[LabelledTexts]:
         return [split for split in (self.train, self.dev, self.test) if split is not None]
+
+    def spaced(self, limit: int) -> TransferSet:
+        """At most ``limit`` rows of every split."""
+        dev, test = (None if split is None else split.spaced(limit) for split in (self.dev, self.test))
+        return TransferSet(self.name, self.classes, self.train.spaced(limit), dev, test)
 
 
 def load_transfer(folder: str | Path, tasks: Sequence[str] = TASKS) -> dict[str, TransferSet]:

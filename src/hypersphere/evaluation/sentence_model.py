@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from hypersphere.encoders.checkpoint import default_prompt, find_folder, open_se
 from hypersphere.evaluation.features import evaluating
 from hypersphere.evaluation.fingerprint import folder_fingerprint, object_fingerprint
 
+PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}  # of an encoder's arithmetic
 TOKENS_PER_BATCH = {"cpu": 1024}  # fits into a processor's cache
 OTHER_DEVICES = 16384
 
@@ -50,8 +51,16 @@ class About:
 class SentenceModel:
     """A model that is opened when first needed: never, if every sentence is in the cache."""
 
-    def __init__(self, name: str, fingerprint: str | None, load: Callable[[], Any], pooling: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        fingerprint: str | None,
+        load: Callable[[], Any],
+        pooling: str | None = None,
+        precision: str = "fp32",
+    ) -> None:
         self.name, self.fingerprint, self._load, self._pooling = name, fingerprint, load, pooling
+        self.precision = precision
         self._model: Any = None
 
     @property
@@ -73,28 +82,45 @@ class SentenceModel:
         )
 
     def prepare(self, sentences: list[str]) -> Work:
+        work = _plain(self.model, sentences)
         if _takes_tokens(self.model):
-            work = _tokenised(self.model, sentences)
-            if work is not None and _agrees(self.model, sentences, work):
-                return work
-        return _plain(self.model, sentences)
+            tokenised = _tokenised(self.model, sentences)
+            work = tokenised if _agrees(self.model, sentences, tokenised) else work
+        encode = work.encode
+
+        def in_precision(units: np.ndarray) -> np.ndarray:
+            with computing(self.precision, getattr(self.model, "device", None)):
+                return encode(units)
+
+        return work if self.precision == "fp32" else replace(work, encode=in_precision)
+
+
+def computing(precision: str, device: Any = None) -> torch.autocast:
+    """A context in which encoders compute in ``precision``; fp32 changes nothing."""
+    kind = torch.device(device or "cpu").type
+    return torch.autocast(kind, PRECISIONS[precision], enabled=precision != "fp32")
 
 
 def open_model(
-    model: Any, pooling: str | None = None, max_length: int | None = None, name: str | None = None
+    model: Any,
+    pooling: str | None = None,
+    max_length: int | None = None,
+    name: str | None = None,
+    precision: str = "fp32",
 ) -> SentenceModel:
     """A folder (a run's too), a hub id, or any object with ``encode(list[str])``.
 
-    ``pooling`` ("cls", "mean", "first-last") and ``max_length`` override those of a folder or hub id. The cache
+    ``pooling`` ("cls", "mean", "first-last") and ``max_length`` override those of a folder or hub id. ``precision`` is
+    that of its arithmetic. The cache
     identifies a folder by its content (weights, configuration, tokenizer), and likewise an object made of
     sentence-transformers' modules. The code and attributes of any other object cannot be hashed: it is not cached on
     disk, unless it has an attribute ``fingerprint`` (a string) that changes whenever its output would.
     """
     if isinstance(model, (str, Path)):
         folder = find_folder(model)
-        mark = folder_fingerprint(folder, pooling, max_length)
+        mark = folder_fingerprint(folder, pooling, max_length, *([] if precision == "fp32" else [precision]))
         return SentenceModel(
-            name or str(model), mark, lambda: _load(folder, pooling, max_length), _stated(folder, pooling)
+            name or str(model), mark, lambda: _load(folder, pooling, max_length), _stated(folder, pooling), precision
         )
     if not callable(getattr(model, "encode", None)):
         raise TypeError(f"A model is a folder, a hub id or an object with encode, given {type(model).__name__}.")
@@ -193,7 +219,7 @@ def _takes_tokens(model: Any) -> bool:
     return plain and bool(getattr(tokenizer, "is_fast", False)) and tokenizer.pad_token_id is not None
 
 
-def _tokenised(model: Any, sentences: list[str]) -> Work | None:
+def _tokenised(model: Any, sentences: list[str]) -> Work:
     tokenizer, longest = model.tokenizer, model.max_seq_length
     names = tokenizer.model_input_names
     ids = tokenizer(sentences, truncation=False, return_attention_mask=False, verbose=False)["input_ids"]

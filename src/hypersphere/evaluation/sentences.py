@@ -142,6 +142,8 @@ def evaluate_sentences(
     fast: bool = False,
     pooling: str | None = None,
     max_length: int | None = None,
+    precision: str = "fp32",
+    limit: int | None = None,
     embeddings: str | Path | None = None,
     cache: str | Path | None = "default",
     name: str | None = None,
@@ -155,6 +157,9 @@ def evaluate_sentences(
         ``TREC``, ``MRPC``.
     setting: ``all``, ``mean`` or ``wmean``: which correlations the table and the average show; all are computed.
     fast: five folds and RMSprop, to choose among checkpoints; not for published numbers.
+    precision: of the model's arithmetic: ``fp32``, ``bf16`` or ``fp16``.
+    limit: pairs of each similarity set, and texts of each split of a transfer set, evenly spaced; ``None``: all. For
+        comparisons in little time; not for published numbers.
     cache: directory for cached embeddings and scores; ``None`` keeps nothing on disk.
     """
     known_name(setting, SETTINGS, "setting")
@@ -163,13 +168,16 @@ def evaluate_sentences(
     if embeddings is not None and (pooling is not None or max_length is not None):
         raise ValueError("pooling and max_length are of a model; embeddings made elsewhere have theirs already.")
     similar, labelled = load_tasks(sts, transfer, tasks)
+    if limit is not None:
+        similar = {task: _spaced(parts, limit) for task, parts in similar.items()}
+        labelled = {task: each.spaced(limit) for task, each in labelled.items()}
     texts = sentences_of(similar, labelled)
     place = default_cache() if cache == "default" else None if cache is None else Path(cache)
     if embeddings is not None:
         store, about = supplied(embeddings)
         _all_there(store, texts, Path(embeddings))
     else:
-        opened = open_model(model, pooling, max_length, name)
+        opened = open_model(model, pooling, max_length, name, precision)
         with _embedding(model):
             store, about = embed(opened, texts, place, lambda done, total: progress("sentences", done, total))
     distinct = list(dict.fromkeys(texts))
@@ -215,6 +223,12 @@ def load_tasks(
         sts_sets.load_sts(sts, similar) if sts is not None else {},
         transfer_sets.load_transfer(transfer, labelled) if transfer is not None else {},
     )
+
+
+def _spaced(parts: Sequence[ScoredPairs], limit: int) -> list[ScoredPairs]:
+    """About ``limit`` pairs of a task, from every part in proportion to its size."""
+    total = sum(map(len, parts))
+    return [part.spaced(max(2, round(limit * len(part) / total))) for part in parts]
 
 
 def sentences_of(similar: dict[str, list[ScoredPairs]], labelled: dict[str, TransferSet]) -> list[str]:

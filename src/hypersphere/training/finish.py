@@ -36,13 +36,13 @@ def finish(
 ) -> dict[str, Any]:
     """Returns the results of a trained task and fills its folder; ``given``: scores of the model as given."""
     recipe = task.trainer.recipe  # with the encoder's own settings filled in
-    best = scoring.restore_best()
+    best, steps = scoring.restore_best(), task.trainer.state.global_step
     task.trainer.encoder.eval()
     results: dict[str, Any] = {
-        "steps": task.trainer.state.global_step,
+        "steps": steps,
         "best_step": best,
         "seconds": seconds,
-        "scores": task.final() if recipe.evaluation.test else {},
+        "scores": task.final(scoring.scores.get(steps if best is None else best)) if recipe.evaluation.test else {},
         "given": given,
         "history": scoring.scores,
         **task.counted(),
@@ -140,7 +140,10 @@ def _sentences(model: Path, recipe: TextRecipe) -> Scores:
     if not chosen:
         return {}
     place = recipe.evaluation.sts
-    evaluated = evaluate_sentences(str(model), sts=place, transfer=place, tasks=chosen, cache=None)
+    evaluated = evaluate_sentences(
+        str(model), sts=place, transfer=place, tasks=chosen, cache=None,
+        precision=recipe.precision, limit=recipe.evaluation.limit,
+    )  # fmt: skip
     scores = {name: score.spearman[evaluated.setting] for name, score in evaluated.sts.items()}
     scores |= {name: score.accuracy for name, score in evaluated.transfer.items()}
     if evaluated.sts:

@@ -120,7 +120,7 @@ class ImageTask(Task):
     def score(self) -> Scores:
         return self._knn(self._aside)
 
-    def final(self) -> Scores:
+    def final(self, scores: Scores | None = None) -> Scores:
         return self._knn(self._test) if self._labelled else {}
 
     def save(self, target: Path) -> None:

@@ -353,6 +353,10 @@ class TextEvaluation(Evaluation):
     tasks: Annotated[list[str], OnlyFor("text with evaluation.after", "evaluation.after")] = Field(
         [], description="the sets of similarity and transfer that evaluation.after measures (STS13, CR, …); empty: all"
     )
+    limit: Annotated[Several | None, OnlyFor("text with evaluation.sts", "evaluation.sts")] = Field(
+        None,
+        description="pairs or texts of each set that are read, evenly spaced; null: all, for published numbers",
+    )
 
     @field_validator("tasks")
     @classmethod
@@ -396,7 +400,9 @@ class Monitoring(Part):
 class Checkpoints(Part):
     """What a run that was interrupted continues from."""
 
-    every: Count = Field(500, description="steps between checkpoints; every run has at least four")
+    every: Whole = Field(
+        500, description="steps between checkpoints, at least four a run; 0: none, unless the run is interrupted"
+    )
     keep: Several = Field(2, description="how many stay on the disk")
 
 

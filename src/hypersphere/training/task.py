@@ -46,8 +46,9 @@ class Task(ABC):
         """Scores on other data during training; called only if the task is scored."""
 
     @abstractmethod
-    def final(self) -> Scores:
-        """Scores once, at the end; empty if there is nothing to score on."""
+    def final(self, scores: Scores | None = None) -> Scores:
+        """Scores once, at the end; empty if there is nothing to score on. ``scores``: those of ``score`` for the same
+        weights, if they are known."""
 
     @abstractmethod
     def save(self, target: Path) -> None:
@@ -127,8 +128,8 @@ def arguments(recipe: Recipe, folder: Path, rows: int, kind: type[Arguments], ec
         seed=recipe.seed,
         bf16=recipe.precision == "bf16",
         fp16=recipe.precision == "fp16",
-        save_strategy="steps",
-        save_steps=steps_between(recipe.checkpoint.every, steps),
+        save_strategy="steps" if recipe.checkpoint.every else "no",
+        save_steps=steps_between(recipe.checkpoint.every or 1, steps),
         save_total_limit=recipe.checkpoint.keep,
         eval_strategy="no",
         logging_steps=max(1, min(50, steps // 20)),

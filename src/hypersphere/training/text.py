@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hypersphere.encoders.text import SentenceEncoder, create_text_encoder, desc
 from hypersphere.engine.distributed import gather_rows
 from hypersphere.evaluation.embeddings import default_cache, embed
 from hypersphere.evaluation.pairs import Remembered, pair_geometry
-from hypersphere.evaluation.sentence_model import SentenceModel, open_model
+from hypersphere.evaluation.sentence_model import SentenceModel, computing, open_model
 from hypersphere.evaluation.sts import score_pairs
 from hypersphere.training.equal_texts import equal_pairs, instance_ids, text_ids
 from hypersphere.training.folder import fingerprint_texts
@@ -193,7 +194,7 @@ class TextTask(Task):
         batches = measured_rows(aside, recipe, trainer.args.max_steps, echo)
         self.held_out = [collate([corpus[row] for row in rows]) for rows in batches]
         self.fingerprint = fingerprint_texts(corpus.columns)
-        self._parts = _scored_parts(recipe.evaluation.sts)
+        self._parts = _scored_parts(recipe.evaluation.sts, recipe.evaluation.limit)
         self._embedded = Remembered(self._encode)
         self.scored = recipe.scored
 
@@ -205,16 +206,21 @@ class TextTask(Task):
     def geometry(self) -> Scores:
         return pair_geometry(self._embedded, self._parts["stsb_dev"], self._as_written.batch.size)
 
-    def final(self) -> Scores:
+    def final(self, scores: Scores | None = None) -> Scores:
         if not self.scored:
             return {}
-        test = self._parts.get("stsb_test")
-        return self.score() | ({} if test is None else {"stsb_test": 100 * score_pairs(self._encode, test)})
+        final, test = dict(scores or self.score()), self._parts.get("stsb_test")
+        return final | ({} if test is None else {"stsb_test": 100 * score_pairs(self._encode, test)})
 
     def given(self) -> Scores:
         if not self.scored:
             return {}
-        return dict(zip(self._parts, score_as_given(self._as_written, list(self._parts.values())), strict=True))
+        encode = self._as_given.encode
+        return {name: 100 * score_pairs(encode, part) for name, part in self._parts.items()}
+
+    @cached_property
+    def _as_given(self) -> AsGiven:
+        return as_given(self._as_written)
 
     def counted(self) -> dict[str, int]:
         return {"masked_pairs": int(self.trainer.loss.masked_pairs)} if self._masks else {}
@@ -223,18 +229,23 @@ class TextTask(Task):
         self.encoder.save_pretrained(str(target), create_model_card=False)
 
     def _encode(self, sentences: list[str]) -> np.ndarray:
-        embedded: np.ndarray = self.encoder.encode(
-            sentences, batch_size=128, convert_to_numpy=True, show_progress_bar=False
-        )
+        if self.trainer.state.global_step == 0 and self._as_given.plain and not self._as_written.keeps_head:
+            return self._as_given.encode(sentences)
+        with computing(self._as_written.precision, self.encoder.device):
+            embedded: np.ndarray = self.encoder.encode(
+                sentences, batch_size=128, convert_to_numpy=True, show_progress_bar=False
+            )
         return embedded
 
 
-def _scored_parts(where: str | None) -> dict[str, ScoredPairs]:
+def _scored_parts(where: str | None, limit: int | None) -> dict[str, ScoredPairs]:
     """STS-B's development and test set; a user's own file has only one part."""
     if where is None:
         return {}
     parts = {"stsb_dev": load_sts_benchmark(where, "dev")}
-    return parts if locate(where).is_file() else parts | {"stsb_test": load_sts_benchmark(where, "test")}
+    if not locate(where).is_file():
+        parts["stsb_test"] = load_sts_benchmark(where, "test")
+    return parts if limit is None else {name: part.spaced(limit) for name, part in parts.items()}
 
 
 def _check_room(encoder: SentenceEncoder, recipe: TextRecipe, prompt: str) -> None:
@@ -325,18 +336,25 @@ def _kept_and_set(recipe: TextRecipe, own: bool) -> str:
     return f"a SentenceTransformer, changed by {' and '.join(given)} (as given: {before}); now: "
 
 
-def score_as_given(recipe: TextRecipe, parts: Sequence[ScoredPairs]) -> list[float]:
-    """STS of the model in ``recipe.encoder.name`` before any change, Spearman × 100 of each part.
+@dataclass(frozen=True)
+class AsGiven:
+    """The model in ``recipe.encoder.name`` before the run changes it. ``plain``: a transformer without modules of its
+    own, which has the pooling and length that the run begins with."""
 
-    A plain transformer is measured with the pooling and length that the run begins with. The embeddings stay in the
-    evaluation's cache, so that the next run from the same model need not compute them.
-    """
+    model: SentenceModel
+    plain: bool
+
+    def encode(self, sentences: list[str]) -> np.ndarray:
+        """The embeddings stay in the evaluation's cache, so that the next run from the same model need not compute
+        them."""
+        try:
+            store, _ = embed(self.model, sentences, default_cache())
+        except OSError:  # a cache that cannot be written costs time but does not end the run
+            store, _ = embed(self.model, sentences, None)
+        return store.rows(sentences)
+
+
+def as_given(recipe: TextRecipe) -> AsGiven:
     own, wanted = has_own_modules(recipe.encoder.name), recipe.encoder
     pooling, length = (None, None) if own else (wanted.pooling or PLAIN_POOLING, wanted.max_length or PLAIN_LENGTH)
-    model = open_model(wanted.name, pooling, length)
-    texts = [text for part in parts for side in (part.first, part.second) for text in side]
-    try:
-        store, _ = embed(model, texts, default_cache())
-    except OSError:  # a cache that cannot be written costs time but does not end the run
-        store, _ = embed(model, texts, None)
-    return [100 * score_pairs(store.rows, part) for part in parts]
+    return AsGiven(open_model(wanted.name, pooling, length, precision=recipe.precision), not own)

@@ -45,7 +45,7 @@ class ThreeLinesTask(Task):
         accuracy = line_accuracy(z[self._kept], labels[self._kept], z[self._aside], labels[self._aside])
         return {"knn": 100 * accuracy}
 
-    def final(self) -> Scores:
+    def final(self, scores: Scores | None = None) -> Scores:
         z = embed(self.encoder, self._test)
         accuracy = line_accuracy(embed(self.encoder, self._points), self._labels, z, self._classes)
         return {"knn": 100 * accuracy, **line_geometry(z, self._classes)}
