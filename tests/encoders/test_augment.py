@@ -1,12 +1,15 @@
 """Views: drawn image by image, from torch's generator alone, and within the range of images."""
 
+import colorsys
+import itertools
 import random
 
+import kornia
 import numpy as np
 import pytest
 import torch
 
-from hypersphere.encoders.augment import Normalise, create_augmentation, measure_normalisation
+from hypersphere.encoders.augment import Normalise, create_augmentation, measure_normalisation, shift_hue
 
 RANDOM = ["simclr", "cloa", "shift"]
 
@@ -145,3 +148,25 @@ def test_bad_augmentations_are_refused():
         Normalise([0.0], [0.0])
     with pytest.raises(ValueError, match="at least 1, not 0"):
         create_augmentation("none", 0)
+
+
+def test_the_hue_moves_as_in_the_standard_library() -> None:
+    images = torch.rand(4, 3, 5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    images[0, :, 0, 0], images[0, :, 0, 1] = 0.3, 0.0  # grey and black have no hue
+    images[1, 1], images[2, 2] = images[1, 0], images[2, 1]  # two channels are the largest, or the smallest
+    angles = torch.tensor([0.0, 1.0, -2.5, torch.pi], dtype=torch.float64)
+    moved = shift_hue(images, angles)
+    for image, angle, ours in zip(images, angles, moved, strict=True):
+        for row, column in itertools.product(range(5), range(6)):
+            hue, saturation, value = colorsys.rgb_to_hsv(*image[:, row, column].tolist())
+            expected = colorsys.hsv_to_rgb((hue + angle.item() / (2 * torch.pi)) % 1, saturation, value)
+            assert ours[:, row, column].tolist() == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_jitter_of_colours_moves_hues_as_kornias_own() -> None:
+    images = torch.rand(3, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    options = {"brightness": 0.2, "contrast": 0.2, "saturation": 0.2, "hue": 0.3}
+    ours = create_augmentation("cloa", 8, seed=1, jitter=tuple(options.values()), scale=(1.0, 1.0))
+    theirs = create_augmentation("cloa", 8, seed=1, jitter=tuple(options.values()), scale=(1.0, 1.0))
+    theirs.views[0].colour = kornia.augmentation.ColorJitter(**options, p=1.0)  # type: ignore[union-attr, index]
+    torch.testing.assert_close(ours(images), theirs(images), rtol=0, atol=1e-5)

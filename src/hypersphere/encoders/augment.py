@@ -6,6 +6,7 @@ same views again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -118,6 +119,34 @@ class Resize(nn.Module):
         return F.interpolate(images, self.size, mode="bilinear", antialias=True, align_corners=False)
 
 
+def shift_hue(images: Tensor, angle: Tensor) -> Tensor:
+    """Images (B, 3, H, W) in [0, 1] with their hue moved by angles (B,) in radians: kornia's ``adjust_hue``, faster.
+
+    A colour of hue h (in sixths of the circle), smallest channel m and chroma c has channels m + c·w, where w is
+    |h - 3| - 1, 2 - |h - 2|, 2 - |h - 4| for red, green, blue, each clamped to [0, 1]. kornia selects among six cases,
+    which takes a processor three times as long; the hue is most of the time of an augmentation.
+    """
+    red, green, blue = images.unbind(1)
+    low = torch.minimum(torch.minimum(red, green), blue)
+    high = torch.maximum(torch.maximum(red, green), blue)
+    chroma = high - low
+    of_red, of_green = red == high, green == high
+    hue = torch.where(of_red, green - blue, torch.where(of_green, blue - red, red - green))
+    hue /= torch.where(chroma > 0, chroma, 1)
+    hue += torch.where(of_red, 0.0, torch.where(of_green, 2.0, 4.0))
+    hue += angle.to(hue).view(-1, 1, 1) * (3 / math.pi)
+    hue.remainder_(6)
+    weights = [(hue - 3).abs_() - 1, 2 - (hue - 2).abs_(), 2 - (hue - 4).abs_()]
+    return torch.stack(weights, dim=1).clamp_(0, 1).mul_(chroma.unsqueeze(1)).add_(low.unsqueeze(1))
+
+
+def _jitter(*amounts: float, p: float) -> nn.Module:
+    """kornia's colour jitter with a faster hue."""
+    jitter: Any = need("kornia.augmentation", "image", "an augmentation").ColorJitter(*amounts, p=p)
+    jitter._hue_fn = shift_hue
+    return jitter
+
+
 def _simclr(
     size: Size,
     strength: float = 0.5,
@@ -133,7 +162,7 @@ def _simclr(
     ]
     if flip:
         steps.append(kornia.RandomHorizontalFlip(p=0.5))
-    colour = nn.Sequential(kornia.ColorJitter(0.8 * s, 0.8 * s, 0.8 * s, 0.2 * s, p=0.8), kornia.RandomGrayscale(p=0.2))
+    colour = nn.Sequential(_jitter(0.8 * s, 0.8 * s, 0.8 * s, 0.2 * s, p=0.8), kornia.RandomGrayscale(p=0.2))
     steps.append(ByColour(colour, kornia.ColorJitter(0.8 * s, 0.8 * s, 0.0, 0.0, p=0.8)))
     if blur:
         width = max(3, min(_pair(size)) // 10 | 1)  # a tenth of the image, odd
@@ -149,7 +178,7 @@ def _cloa(
     brightness, contrast, saturation, hue = jitter
     steps: list[nn.Module] = [
         ByColour(
-            kornia.ColorJitter(brightness, contrast, saturation, hue, p=1.0),
+            _jitter(brightness, contrast, saturation, hue, p=1.0),
             kornia.ColorJitter(brightness, contrast, 0.0, 0.0, p=1.0),
         ),
         kornia.RandomResizedCrop(_pair(size), tuple(scale), cropping_mode="resample", align_corners=False),
