@@ -142,8 +142,8 @@ def shift_hue(images: Tensor, angle: Tensor) -> Tensor:
 
 def _jitter(*amounts: float, p: float) -> nn.Module:
     """kornia's colour jitter with a faster hue."""
-    jitter: Any = need("kornia.augmentation", "image", "an augmentation").ColorJitter(*amounts, p=p)
-    jitter._hue_fn = shift_hue
+    jitter: nn.Module = need("kornia.augmentation", "image", "an augmentation").ColorJitter(*amounts, p=p)
+    jitter._hue_fn = shift_hue  # type: ignore[assignment]
     return jitter
 
 
