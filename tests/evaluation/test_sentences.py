@@ -172,3 +172,30 @@ def test_scores_are_those_of_sentence_transformers_own_evaluator(folder: Path, t
     theirs = judge(SentenceTransformer(str(path), device="cpu"))
     assert score.spearman["all"] == pytest.approx(100 * theirs["spearman_cosine"], abs=0.01)
     assert score.pearson["all"] == pytest.approx(100 * theirs["pearson_cosine"], abs=0.01)
+
+
+def test_a_limit_takes_evenly_spaced_rows_of_every_part_and_split(folder: Path) -> None:
+    limited = evaluate_sentences(Words(), sts=folder, transfer=folder, tasks=["STS13", "CR"], limit=60, cache=None)
+    similar, gold = [], []
+    for part, kept in zip(load_sts_year(folder, "STS13"), (8, 30, 22), strict=True):  # of 189, 750 and 561 pairs
+        rows = np.floor(np.arange(kept) * len(part) / kept).astype(int)
+        u, v = (Words().encode([side[row] for row in rows]) for side in (part.first, part.second))
+        similar += [a @ b / np.sqrt((a @ a) * (b @ b)) for a, b in zip(u, v, strict=True)]
+        gold += part.scores[rows].tolist()
+    assert limited.sts["STS13"].pairs == 60
+    expected = scipy.stats.spearmanr(np.round(similar, 6), gold).statistic
+    assert limited.sts["STS13"].spearman["all"] == pytest.approx(100 * expected, abs=1e-6)
+    texts = load_transfer(folder, ["CR"])["CR"]
+    assert texts.spaced(60).train.texts == [texts.train.texts[row * len(texts.train) // 60] for row in range(60)]
+    assert "at most 60 pairs or texts of each set" in str(limited)
+
+
+def test_a_models_arithmetic_may_be_coarse_and_has_rows_of_its_own(tmp_path: Path, folder: Path) -> None:
+    model = str(write_tiny_model(tmp_path / "model"))
+    fine, coarse = (
+        evaluate_sentences(model, sts=folder, tasks=["STS16"], precision=each, limit=100, cache=tmp_path / "cache")
+        for each in ("fp32", "bf16")
+    )
+    assert "bf16 arithmetic" in str(coarse) and " arithmetic" not in str(fine)
+    difference = abs(coarse.sts["STS16"].spearman["all"] - fine.sts["STS16"].spearman["all"])
+    assert 0 < difference < 5

@@ -447,3 +447,43 @@ def test_a_sentence_model_guides_no_images(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a sentence model guides text alone; here it can be self"):
         parse_recipe(worlds.digits_recipe(tmp_path, objective={"name": "infonce", "guide": "a-model"}))
     parse_recipe(worlds.digits_recipe(tmp_path, objective={"name": "infonce", "guide": "self"}))
+
+
+@pytest.mark.parametrize("best", [True, False])
+def test_no_weights_are_scored_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, best: bool) -> None:
+    """The score before training is that of the model as given, the final one that of the step whose weights stay."""
+    encoded: list[int] = []
+    encode = SentenceTransformer.encode
+
+    def counted(self: SentenceTransformer, sentences: Any, **options: Any) -> Any:
+        encoded.append(len(sentences))
+        return encode(self, sentences, **options)
+
+    monkeypatch.setattr(SentenceTransformer, "encode", counted)
+    monkeypatch.setenv("HYPERSPHERE_CACHE", str(tmp_path / "cache"))
+    sts = str(worlds.scored(tmp_path))
+    tree = worlds.text_recipe(tmp_path, evaluation={"sts": sts, "every": 3, "best": best, "limit": 20})
+    finished = train(parse_recipe(tree), echo=quiet)
+    history, scores = finished.results["history"], finished.results["scores"]
+    model = SentenceTransformer(str(finished.folder / "model"))
+    table = list(csv.DictReader(Path(sts).read_text().splitlines()))[::2]  # 20 of 40 pairs
+    lines = [",".join(row.values()) for row in table]
+    (tmp_path / "half.csv").write_text("\n".join(["sentence1,sentence2,score", *lines]))
+    assert history[0]["stsb_dev"] == finished.results["given"]["stsb_dev"]
+    assert scores["stsb_dev"] == history[finished.results["best_step"] if best else 6]["stsb_dev"]
+    evaluations = [count for count in encoded if count > 8]  # fewer: a comparison of two ways to encode
+    assert len(evaluations) == 2  # steps 3 and 6
+    assert scores["stsb_dev"] == pytest.approx(spearman(model, tmp_path / "half.csv"), abs=1e-3)
+
+
+def test_half_precision_scores_are_those_of_the_encoder_nearly(tmp_path: Path) -> None:
+    tree = worlds.text_recipe(tmp_path, precision="bf16", evaluation={"sts": str(worlds.scored(tmp_path)), "every": 6})
+    finished = train(parse_recipe(tree), echo=quiet)
+    model = SentenceTransformer(str(finished.folder / "model"))
+    exact = spearman(model, tmp_path / "scored.csv")
+    assert 0 < abs(finished.results["scores"]["stsb_dev"] - exact) < 3
+
+
+def test_without_checkpoints_only_an_interruption_saves(tmp_path: Path) -> None:
+    finished = train(parse_recipe(worlds.text_recipe(tmp_path, checkpoint={"every": 0})), echo=quiet)
+    assert not list((finished.folder / "checkpoints").glob("checkpoint-*"))

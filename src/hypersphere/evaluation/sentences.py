@@ -21,7 +21,7 @@ from hypersphere.documents import as_record, read_json
 from hypersphere.evaluation.classifier import FAST, SENTEVAL, Protocol
 from hypersphere.evaluation.embeddings import Embeddings, default_cache, embed, supplied, write_sentences
 from hypersphere.evaluation.fingerprint import FORMAT
-from hypersphere.evaluation.sentence_model import About, open_model
+from hypersphere.evaluation.sentence_model import PRECISIONS, About, open_model
 from hypersphere.evaluation.sts import SETTINGS, cosine, summarise
 from hypersphere.evaluation.transfer import (
     Labelled,
@@ -65,6 +65,8 @@ class SentenceEvaluation:
     sts: dict[str, STSScore] = field(default_factory=dict)
     transfer: dict[str, TransferScore] = field(default_factory=dict)
     similarity: str = "cosine"
+    precision: str = "fp32"  # of the model's arithmetic
+    limit: int | None = None  # pairs or texts of each set, evenly spaced; None: all
 
     def average(self, correlation: str = "spearman") -> float:
         """Mean over the evaluated STS tasks, in the chosen setting."""
@@ -79,9 +81,11 @@ class SentenceEvaluation:
         cut = "truncation not known" if self.truncated is None else f"{self.truncated} truncated"
         prompt = "" if self.about.prompt is None else f"prompt {self.about.prompt!r}; "
         kept = "" if self.about.truncate_dim is None else f"the first {self.about.truncate_dim} dimensions; "
+        arithmetic = "" if self.precision == "fp32" else f"{self.precision} arithmetic; "
+        part = "" if self.limit is None else f"at most {self.limit} pairs or texts of each set; "
         return (
             f"{self.about.model}: pooling {self.about.pooling}; {prompt}{kept}{self.similarity} similarity; "
-            f"{length}{self.sentences} distinct sentences, {cut}."
+            f"{arithmetic}{part}{length}{self.sentences} distinct sentences, {cut}."
         )
 
     def __str__(self) -> str:
@@ -163,6 +167,9 @@ def evaluate_sentences(
     cache: directory for cached embeddings and scores; ``None`` keeps nothing on disk.
     """
     known_name(setting, SETTINGS, "setting")
+    known_name(precision, PRECISIONS, "precision")
+    if limit is not None and limit < 2:
+        raise ValueError(f"limit must be a number of pairs of at least 2, not {limit!r}")
     if (model is None) == (embeddings is None):
         raise ValueError("Give a model to evaluate, or embeddings of its sentences, and not both.")
     if embeddings is not None and (pooling is not None or max_length is not None):
@@ -191,6 +198,8 @@ def evaluate_sentences(
         transfer={
             task: _transfer(store, each, FAST if fast else SENTEVAL, place, progress) for task, each in labelled.items()
         },
+        precision=precision,
+        limit=limit,
     )
 
 
