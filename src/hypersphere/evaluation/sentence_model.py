@@ -126,10 +126,10 @@ def open_model(
         raise TypeError(f"A model is a folder, a hub id or an object with encode, given {type(model).__name__}.")
     if pooling is not None or max_length is not None:
         raise ValueError("pooling and max_length are of a folder or hub id; set them on the object itself.")
-    mark = object_fingerprint(model)
-    if mark is not None and precision != "fp32":
-        mark = f"{mark}-{precision}"
-    return SentenceModel(name or type(model).__name__, mark, lambda: model, precision=precision)
+    own = object_fingerprint(model)
+    if own is not None and precision != "fp32":
+        own = f"{own}-{precision}"
+    return SentenceModel(name or type(model).__name__, own, lambda: model, precision=precision)
 
 
 def _load(folder: Path, pooling: str | None, max_length: int | None) -> Any:
