@@ -1,6 +1,9 @@
 """``hypersphere reproduce`` as a user meets it."""
 
 import json
+import os
+import signal
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -79,3 +82,15 @@ def test_an_unknown_name_gets_one_sentence_on_the_same_paper(words, sentence):
     assert answer.exit_code == 2
     assert sentence in answer.stderr
     assert len(answer.stderr.strip().splitlines()) == 1
+
+
+def test_a_contest_that_is_terminated_is_interrupted(tmp_path, monkeypatch):
+    """SIGTERM ends a contest as Ctrl-C does: the runs save, and the record is written."""
+
+    def terminated(*args, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+
+    monkeypatch.setattr("hypersphere.cli.reproduce.write_item", terminated)
+    ended = run("cloa2024/fig2", "--out", tmp_path)
+    assert ended.exit_code == 130 and "Interrupted; the same command continues." in ended.stderr

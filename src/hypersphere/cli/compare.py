@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,7 +12,7 @@ import typer
 
 from hypersphere.cli.answers import console, fail, print_table
 from hypersphere.cli.own import Imports, import_files
-from hypersphere.cli.starting import nothing_begun
+from hypersphere.cli.starting import nothing_begun, terminable
 
 if TYPE_CHECKING:
     from hypersphere.studies.compare.cells import Plan
@@ -63,7 +62,7 @@ def compare(
             return
         _calm()
     try:
-        with _terminable(), _showing(plan, quiet=as_json) as (echo, show):
+        with terminable(), _showing(plan, quiet=as_json) as (echo, show):
             comparison = run(study, storage=storage, jobs=jobs, retry=retry, echo=echo, show=show)
     except KeyboardInterrupt as stopped:
         typer.echo(f"Interrupted; the same command continues the study in {study.output}.", err=True)
@@ -83,20 +82,6 @@ def compare(
     for sentence in verdict(comparison):
         typer.echo(sentence)
     typer.echo(f"Report: {study.output}/report.html")
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Makes SIGTERM act like Ctrl-C: the runs save, and the study stops."""
-
-    def stop(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt("SIGTERM")
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _print_plan(plan: Plan, as_json: bool) -> None:

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hypersphere.cli.answers import console, fail, need_folder, print_table
+from hypersphere.cli.starting import terminable
 from hypersphere.cli.train import _aside, _calm
 from hypersphere.messages import quoted
 from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, list_items, paper_of
@@ -116,7 +117,8 @@ def _computed(
     try:
         if ITEMS[name].contests:
             _calm()
-            return write_item(name, out, quick, scale=_scale(scale), work=work, jobs=jobs, echo=_aside)
+            with terminable():
+                return write_item(name, out, quick, scale=_scale(scale), work=work, jobs=jobs, echo=_aside)
         with course(console(stderr=True), name):
             return write_item(name, out, quick)
     except KeyboardInterrupt:

@@ -57,3 +57,21 @@ def test_an_interrupted_contest_keeps_what_is_done(tmp_path, monkeypatch):
         hold("cloa-lines", "tiny", out=tmp_path, work=tmp_path / "work")
     known = json.loads(record_path(tmp_path, "cloa-lines", "tiny").read_text())
     assert len(known["runs"]) == some.plan.count() and known["about"]["torch"]
+
+
+def test_a_contest_that_goes_on_keeps_what_is_done_from_time_to_time(tmp_path, monkeypatch):
+    """A machine that loses its power loses the last minutes only."""
+    some = held("cloa-lines", lambda cell: result(30.0, knn=30.0), "tiny").comparison
+
+    def lost(study, echo, **rest):
+        monkeypatch.setattr(holding.time, "monotonic", lambda: begun + holding.KEEP_EVERY + 1)
+        echo("a run has ended")
+        raise MemoryError
+
+    begun = holding.time.monotonic()
+    monkeypatch.setattr("hypersphere.studies.compare.run.compare", lost)
+    monkeypatch.setattr(holding, "resumed", lambda study, work: some)
+    with pytest.raises(MemoryError):
+        hold("cloa-lines", "tiny", out=tmp_path, work=tmp_path / "work", echo=lambda words: None)
+    known = json.loads(record_path(tmp_path, "cloa-lines", "tiny").read_text())
+    assert len(known["runs"]) == some.plan.count() and known["about"]["minutes"] == pytest.approx(10, abs=0.1)

