@@ -65,7 +65,7 @@ class Batch:
 
     @property
     def num_extra(self) -> int:
-        return len(self.rows[-1])
+        return self.rows[-1].shape[0]
 
     @property
     def has_extra(self) -> bool:
@@ -94,15 +94,14 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
     if torch.float64 in [z.dtype for z in given]:
         given = [widened(z).double() for z in given]
     pairs = [_unit_rows(objective, z, name) for z, name in zip(given, names, strict=False)]
-    inverses = [inverse for _, inverse in pairs]
+    rows, inverses = [rows for rows, _ in pairs], [inverse for _, inverse in pairs]
     own = None
     if negatives is not None and negatives.ndim == 3:
-        of_own, _ = pairs.pop()
+        of_own = rows.pop()
         own = OwnNegatives(of_own.view(*negatives.shape[:2], of_own.shape[1]), inputs.ids_negatives)
-    if len(pairs) == len(inputs.all_views):
-        none = pairs[0][0].new_empty(0, pairs[0][0].shape[1])
-        pairs.append((none, none[:, :1]))
-    rows, labels = [rows for rows, _ in pairs], None if inputs.labels is None else inputs.labels.long()
+    if len(rows) == len(inputs.all_views):
+        rows.append(rows[0].new_empty(0, rows[0].shape[1]))
+    labels = None if inputs.labels is None else inputs.labels.long()
     scores = (
         None
         if inputs.scores is None
@@ -110,7 +109,8 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
     )
     ids, extra_ids, guide = _known_negatives(inputs)
     if world_size(objective.gather) == 1:
-        shard, extra, everyone = Shard((len(rows[0]),), 0), Shard((len(rows[-1]),), 0), [requests or []]
+        shard, extra = Shard(rows[0].shape[:1], 0), Shard(rows[-1].shape[:1], 0)
+        everyone = [requests or []]
     else:
         shard, extra, everyone = agree_on_shapes(
             rows, labels, ids, guide, scores, 0 if own is None else own.number, inputs.in_batch, requests or []
@@ -144,7 +144,6 @@ def _unit_rows(objective: RowContract, z: Tensor, name: str) -> tuple[Tensor, Te
     return objective.rows(z), z.new_empty(0)
 
 
-@torch.no_grad()
 def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list[Tensor]]:
     """This process's ids of instances and of extra negatives, and the guide's unit rows of each view and of them."""
     num_extra = 0 if inputs.negatives is None or inputs.negatives.ndim == 3 else len(inputs.negatives)
@@ -157,7 +156,7 @@ def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list
         return ids, extra_ids, []
     guides = (inputs.guide,) if isinstance(inputs.guide, Tensor) else inputs.guide
     extra = guides[0][:0] if inputs.guide_negatives is None else inputs.guide_negatives
-    *unit_rows, extra = (normalize(each, "guide")[0] for each in (*guides, extra))
+    *unit_rows, extra = (normalize(each.detach(), "guide")[0] for each in (*guides, extra))
     unit_rows = [*(unit_rows if len(unit_rows) > 1 else unit_rows * len(inputs.all_views)), extra]
     wide = torch.float64 if torch.float64 in [each.dtype for each in unit_rows] else torch.float32
     return ids, extra_ids, [each.to(wide) for each in unit_rows]
@@ -246,7 +245,7 @@ class Direction:
         }
 
     def num_columns(self, read: Read) -> int:
-        return sum(len(self.batch.rows[part]) for part in self.sources(read)[1])
+        return sum(self.batch.rows[part].shape[0] for part in self.sources(read)[1])
 
     def columns(self, read: Read) -> Iterator[tuple[int, slice]]:
         """The parts of a matrix's columns: their index in ``batch.rows``, and where they stand in the matrix."""
