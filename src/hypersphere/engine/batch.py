@@ -157,9 +157,9 @@ def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list
     guides = (inputs.guide,) if isinstance(inputs.guide, Tensor) else inputs.guide
     extra = guides[0][:0] if inputs.guide_negatives is None else inputs.guide_negatives
     *unit_rows, extra = (normalize(each.detach(), "guide")[0] for each in (*guides, extra))
-    unit_rows = [*(unit_rows if len(unit_rows) > 1 else unit_rows * len(inputs.all_views)), extra]
-    wide = torch.float64 if torch.float64 in [each.dtype for each in unit_rows] else torch.float32
-    return ids, extra_ids, [each.to(wide) for each in unit_rows]
+    wide = torch.float64 if torch.float64 in [each.dtype for each in (*unit_rows, extra)] else torch.float32
+    *unit_rows, extra = (each.to(wide) for each in (*unit_rows, extra))
+    return ids, extra_ids, [*(unit_rows if len(unit_rows) > 1 else unit_rows * len(inputs.all_views)), extra]
 
 
 def directions(objective: PairContract, batch: Batch) -> list[Direction]:
@@ -439,7 +439,9 @@ class Direction:
         guide, (row, parts) = self.batch.guide, self.sources(read)
         if guide is None:
             raise ValueError("the objective compares rows with the cosines of a guide, and there is no guide")
-        return torch.cat([guide.cosines(row, block, part) for part in parts], dim=1)
+        distinct = {id(guide.rows[part]): part for part in parts}  # views may share the guide's rows
+        cosines = {key: guide.cosines(row, block, part) for key, part in distinct.items()}
+        return torch.cat([cosines[id(guide.rows[part])] for part in parts], dim=1)
 
     def _masks(self, reads: Sequence[Read], block: slice) -> list[Tensor]:
         """One mask for each matrix; matrices that exclude the same entries share it."""

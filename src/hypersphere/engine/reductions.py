@@ -103,12 +103,7 @@ def masked_softmax(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tens
     moves = x.requires_grad or (isinstance(scale, Tensor) and scale.requires_grad)
     if plain_operations() or (torch.is_grad_enabled() and moves):
         return torch.softmax(torch.where(mask, x * scale, lowest), dim=1)
-    powers, total, _ = _exponentials(x.detach(), mask, scale)
-    uniform = total <= 0
-    if x.shape[1] and (not x.is_cpu or bool(uniform.any())):  # another device need not report whether there are any
-        powers.masked_fill_(uniform.unsqueeze(1), 1)
-        total.masked_fill_(uniform, x.shape[1])
-    return powers.mul_(total.reciprocal_().unsqueeze(1))
+    return torch.softmax(fill(x.detach() * scale, mask, lowest), dim=1)
 
 
 def softmax_weighted_sum(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tensor:
