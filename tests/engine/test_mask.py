@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from hypersphere.engine import count, masked_logsumexp, masked_max, masked_mean, masked_min, masked_sum
-from hypersphere.engine.mask import fill, filled, mask_except
+from hypersphere.engine.mask import Diagonals, fill, filled, mask_except
+
+CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("holds", [True, False])
-def test_a_mask_that_knows_its_exceptions_does_what_any_mask_does(holds: bool) -> None:
-    generator = torch.Generator().manual_seed(3)
+def columns_of_each_row() -> tuple[torch.Tensor, torch.Tensor]:
+    """Three columns of each of five rows."""
+    draws = torch.rand(5, 40, generator=torch.Generator().manual_seed(3))
+    return torch.arange(5).repeat_interleave(3), draws.topk(3).indices.flatten()
+
+
+@pytest.mark.parametrize(
+    ("entries", "holds"),
+    [(columns_of_each_row(), True), (columns_of_each_row(), False), (Diagonals((0, 17, 35)), False)],
+)
+def test_a_mask_that_knows_its_exceptions_does_what_any_mask_does(entries: Any, holds: bool) -> None:
+    generator = torch.Generator().manual_seed(4)
     x = torch.randn(5, 40, generator=generator, dtype=torch.float64)
-    rows, columns = (
-        torch.arange(5).repeat_interleave(3),
-        torch.rand(5, 40, generator=generator).topk(3).indices.flatten(),
-    )
-    knowing = mask_except(rows, columns, (5, 40), holds)
-    x[rows[0], columns[0]] = torch.inf if not holds else 2.0  # what does not count may be anything
+    knowing = mask_except(entries, (5, 40), holds, CPU)
     plain = knowing.clone()
     assert int(plain.sum()) == (15 if holds else 185)
+    i, j = (~plain).nonzero()[0].tolist()
+    x[i, j] = torch.inf  # what does not count may be anything
     assert torch.equal(count(knowing).long(), count(plain).long())
     assert torch.equal(filled(x, knowing, -7.0), filled(x, plain, -7.0))
     assert torch.equal(fill(x.clone(), knowing, -7.0), filled(x, plain, -7.0))
@@ -36,17 +46,17 @@ def test_a_mask_that_knows_its_exceptions_does_what_any_mask_does(holds: bool) -
 
 
 def test_a_mask_that_was_changed_forgets_what_it_knew() -> None:
-    mask = mask_except(torch.arange(3), torch.arange(3), (3, 6), holds=False)
+    mask = mask_except(Diagonals((0,)), (3, 6), holds=False, device=CPU)
     mask[:, 5] = False
     assert count(mask).tolist() == [4, 4, 4]
     assert masked_sum(torch.ones(3, 6), mask).tolist() == [4, 4, 4]
     with torch.inference_mode():
-        seen = mask_except(torch.arange(3), torch.arange(3), (3, 6), holds=False)
+        seen = mask_except(Diagonals((0,)), (3, 6), holds=False, device=CPU)
         assert masked_sum(torch.ones(3, 6), seen).tolist() == [5, 5, 5]
 
 
 def test_a_mask_does_not_serve_a_matrix_of_another_width() -> None:
-    mask = mask_except(torch.arange(3), torch.arange(3), (3, 4), holds=False)
+    mask = mask_except(Diagonals((0,)), (3, 4), holds=False, device=CPU)
     for reduction in (masked_sum, masked_logsumexp, masked_max):
         with pytest.raises(RuntimeError):
             reduction(torch.ones(3, 8), mask)

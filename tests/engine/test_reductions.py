@@ -130,7 +130,7 @@ def test_a_weighted_sum_moves_its_second_argument_only() -> None:
 def test_the_extreme_of_a_long_row_is_found_and_moved(columns: int, reduction) -> None:
     generator = torch.Generator().manual_seed(columns)
     x = torch.randint(-60, 60, (300, columns), generator=generator).double()  # with ties
-    mask = mask_except(torch.arange(300), torch.arange(300) % columns, (300, columns), holds=False)
+    mask = mask_except((torch.arange(300), torch.arange(300) % columns), (300, columns), False, torch.device("cpu"))
     expected = np.where(mask.numpy(), x.numpy(), -np.inf if reduction is masked_max else np.inf)
     expected = expected.max(axis=1) if reduction is masked_max else expected.min(axis=1)
     leaf = x.clone().requires_grad_()

@@ -16,8 +16,8 @@ def similarities() -> tuple[Tensor, Tensor, Tensor]:
     """Cosines of float32 with their vectors, the mask of other instances, and squared distances in float64."""
     x = unit(on_circle(near_angles(0)))
     squared = (x.double().unsqueeze(1) - x.double()).square().sum(dim=2)
-    own = (torch.arange(24).unsqueeze(1), torch.arange(24).unsqueeze(1))
-    return with_vectors(x @ x.T, MatrixDistances(x, (x,), lambda: own)), ~torch.eye(24, dtype=torch.bool), squared
+    distances = MatrixDistances(x, slice(0, 24), (x,), own=(0,))
+    return with_vectors(x @ x.T, distances), ~torch.eye(24, dtype=torch.bool), squared
 
 
 def test_cosines_that_come_with_their_vectors_give_distances_to_all_digits() -> None:

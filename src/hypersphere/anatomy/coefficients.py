@@ -148,7 +148,7 @@ def _with_leaves(
         row, columns = direction.sources(read)
         matrix = (apply_metric(objective, rows[row]) @ torch.cat([rows[c] for c in columns]).T).detach()
         if away is not None and objective.labelled:
-            matrix[direction.same_label(read, torch.arange(direction.batch.size, device=x.device))] = away
+            matrix[direction.same_label(read, slice(0, direction.batch.size))] = away
         matrices.append(matrix.requires_grad_())
     positive = positives(objective, x, y)
     positive = (positive if away is None else torch.full_like(positive, away)).requires_grad_()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -14,14 +14,11 @@ from hypersphere.engine.distributed import Shard, agree_on_shapes, gather_rows, 
 from hypersphere.engine.groups import Groups
 from hypersphere.engine.guide import Guide
 from hypersphere.engine.inputs import Inputs
-from hypersphere.engine.mask import count, mask_except
+from hypersphere.engine.mask import Diagonals, Entries, count, fill_entries, mask_except
 from hypersphere.engine.objective import Anchors, PairContract, Read, RowContract
 from hypersphere.engine.validation import check_inputs, check_size
 from hypersphere.geometry import normalize, require_finite, widened
 from hypersphere.geometry.near import MatrixDistances, PairDistances, with_vectors
-
-# Entries of a block: their rows and columns, or a mask (B, M).
-Entries = tuple[Tensor, Tensor] | Tensor
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class Batch:
 
     @property
     def num_extra(self) -> int:
-        return len(self.rows[-1])
+        return self.rows[-1].shape[0]
 
     @property
     def has_extra(self) -> bool:
@@ -97,15 +94,14 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
     if torch.float64 in [z.dtype for z in given]:
         given = [widened(z).double() for z in given]
     pairs = [_unit_rows(objective, z, name) for z, name in zip(given, names, strict=False)]
-    inverses = [inverse for _, inverse in pairs]
+    rows, inverses = [rows for rows, _ in pairs], [inverse for _, inverse in pairs]
     own = None
     if negatives is not None and negatives.ndim == 3:
-        of_own, _ = pairs.pop()
+        of_own = rows.pop()
         own = OwnNegatives(of_own.view(*negatives.shape[:2], of_own.shape[1]), inputs.ids_negatives)
-    if len(pairs) == len(inputs.all_views):
-        none = pairs[0][0].new_empty(0, pairs[0][0].shape[1])
-        pairs.append((none, none[:, :1]))
-    rows, labels = [rows for rows, _ in pairs], None if inputs.labels is None else inputs.labels.long()
+    if len(rows) == len(inputs.all_views):
+        rows.append(rows[0].new_empty(0, rows[0].shape[1]))
+    labels = None if inputs.labels is None else inputs.labels.long()
     scores = (
         None
         if inputs.scores is None
@@ -113,7 +109,8 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
     )
     ids, extra_ids, guide = _known_negatives(inputs)
     if world_size(objective.gather) == 1:
-        shard, extra, everyone = Shard((len(rows[0]),), 0), Shard((len(rows[-1]),), 0), [requests or []]
+        shard, extra = Shard(rows[0].shape[:1], 0), Shard(rows[-1].shape[:1], 0)
+        everyone = [requests or []]
     else:
         shard, extra, everyone = agree_on_shapes(
             rows, labels, ids, guide, scores, 0 if own is None else own.number, inputs.in_batch, requests or []
@@ -147,7 +144,6 @@ def _unit_rows(objective: RowContract, z: Tensor, name: str) -> tuple[Tensor, Te
     return objective.rows(z), z.new_empty(0)
 
 
-@torch.no_grad()
 def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list[Tensor]]:
     """This process's ids of instances and of extra negatives, and the guide's unit rows of each view and of them."""
     num_extra = 0 if inputs.negatives is None or inputs.negatives.ndim == 3 else len(inputs.negatives)
@@ -160,10 +156,10 @@ def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list
         return ids, extra_ids, []
     guides = (inputs.guide,) if isinstance(inputs.guide, Tensor) else inputs.guide
     extra = guides[0][:0] if inputs.guide_negatives is None else inputs.guide_negatives
-    *unit_rows, extra = (normalize(each, "guide")[0] for each in (*guides, extra))
-    unit_rows = [*(unit_rows if len(unit_rows) > 1 else unit_rows * len(inputs.all_views)), extra]
-    wide = torch.float64 if torch.float64 in [each.dtype for each in unit_rows] else torch.float32
-    return ids, extra_ids, [each.to(wide) for each in unit_rows]
+    *unit_rows, extra = (normalize(each.detach(), "guide")[0] for each in (*guides, extra))
+    wide = torch.float64 if torch.float64 in [each.dtype for each in (*unit_rows, extra)] else torch.float32
+    *unit_rows, extra = (each.to(wide) for each in (*unit_rows, extra))
+    return ids, extra_ids, [*(unit_rows if len(unit_rows) > 1 else unit_rows * len(inputs.all_views)), extra]
 
 
 def directions(objective: PairContract, batch: Batch) -> list[Direction]:
@@ -249,7 +245,7 @@ class Direction:
         }
 
     def num_columns(self, read: Read) -> int:
-        return sum(len(self.batch.rows[part]) for part in self.sources(read)[1])
+        return sum(self.batch.rows[part].shape[0] for part in self.sources(read)[1])
 
     def columns(self, read: Read) -> Iterator[tuple[int, slice]]:
         """The parts of a matrix's columns: their index in ``batch.rows``, and where they stand in the matrix."""
@@ -263,60 +259,56 @@ class Direction:
         """How many columns belong to the anchor's own instance: one for each view that is read."""
         return len([part for part in self.sources(read)[1] if part < self.batch.num_views])
 
-    def own(self, indices: Tensor, read: Read) -> tuple[Tensor, Tensor]:
-        """The entries of the anchors' own instances in a block of these anchors (B,): (B, 1) and (B, views read)."""
-        line, own = torch.arange(len(indices), device=indices.device).unsqueeze(1), indices.unsqueeze(1)
-        views = self.num_own(read)
-        if views < 2:
-            return line, own[:, :views]
-        return line, torch.cat([own + view * self.batch.size for view in range(views)], dim=1)
+    def own(self, read: Read, block: slice) -> Diagonals:
+        """The entries of a block of anchors with their own instances: one diagonal for each view that is read."""
+        return Diagonals(tuple(block.start + view * self.batch.size for view in range(self.num_own(read))))
 
-    def excluded(self, read: Read, indices: Tensor) -> Entries:
+    def excluded(self, read: Read, block: slice) -> Entries:
         """The entries of a block that are no negatives of their anchors: those of the own instance, of equal ids, and
-        those that the guide drops. Rows and columns of the entries, or a mask (B, M) if they cannot be listed."""
-        batch, columns = self.batch, self.num_columns(read)
-        own = self.own(indices, read)
+        those that the guide drops."""
+        batch, own = self.batch, self.own(read, block)
         if batch.ids is None and batch.judge is None:
             return own
-        if batch.judge is None and not self._many_equal_ids(indices):
-            return self._listed(read, indices, own)
-        mask = torch.zeros(len(indices), columns, dtype=torch.bool, device=indices.device)
-        if batch.judge is not None and len(indices):
-            self._mark_dropped(read, indices, batch.judge, mask)
+        if batch.judge is None and not self._many_equal_ids(block):
+            return self._listed(read, block, own)
+        size, device = block.stop - block.start, batch.rows[0].device
+        mask = torch.zeros(size, self.num_columns(read), dtype=torch.bool, device=device)
+        if batch.judge is not None and size:
+            self._mark_dropped(read, block, batch.judge, mask)
         if batch.ids is not None:
             for part, place in self.columns(read):
-                mask[:, place] |= self._ids_of(part).equal(batch.ids.keys[indices])
-        mask[own] = True
-        return mask
+                mask[:, place] |= self._ids_of(part).equal(batch.ids.keys[block])
+        return fill_entries(mask, own, True)
 
     def _ids_of(self, part: int) -> Groups:
         ids = self.batch.extra_ids if part == self.batch.num_views else self.batch.ids
         assert ids is not None
         return ids
 
-    def _many_equal_ids(self, indices: Tensor) -> bool:
+    def _many_equal_ids(self, block: slice) -> bool:
         ids = self.batch.ids
         assert ids is not None
-        return self._too_many_to_list(ids, ids.keys[indices])
+        return self._too_many_to_list(ids, ids.keys[block])
 
     def _too_many_to_list(self, groups: Groups, keys: Tensor) -> bool:
         """Whether rows of these keys (B,) are many, or on a device that would have to report how many they are."""
         return not keys.is_cpu or 8 * int(groups.sizes(keys).sum()) > len(keys) * self.batch.size
 
-    def _listed(self, read: Read, indices: Tensor, own: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    def _listed(self, read: Read, block: slice, own: Diagonals) -> tuple[Tensor, Tensor]:
         """Rows and columns of the own instances and of equal ids, each entry once."""
         assert self.batch.ids is not None
-        keys = self.batch.ids.keys[indices]
-        entries = [(own[0].expand_as(own[1]).flatten(), own[1].flatten())]
+        keys = self.batch.ids.keys[block]
+        every = torch.arange(len(keys), device=keys.device)
+        entries = [(every, every + start) for start in own.starts]
         for part, place in self.columns(read):
             line, member = self._ids_of(part).members(keys)
             if part != self.batch.num_views:
-                different = member != indices[line]
+                different = member != line + block.start
                 line, member = line[different], member[different]
             entries.append((line, member + place.start))
         return torch.cat([line for line, _ in entries]), torch.cat([column for _, column in entries])
 
-    def _mark_dropped(self, read: Read, indices: Tensor, guide: Guide, mask: Tensor) -> None:
+    def _mark_dropped(self, read: Read, block: slice, guide: Guide, mask: Tensor) -> None:
         row, _ = self.sources(read)
         for part, place in self.columns(read):
             kind = (
@@ -327,54 +319,55 @@ class Direction:
                 else ("other", "same")[row == self.anchor]
             )
             if kind in guide.rule.reads:
-                guide.dropped(row, indices, part, self._threshold, mask[:, place])
+                guide.dropped(row, block, part, self._threshold, mask[:, place])
 
     @cached_property
     def _threshold(self) -> Tensor:
         assert self.batch.guide is not None
         return self.batch.guide.threshold(self.anchor, self.other)
 
-    def num_negatives(self, read: Read, indices: Tensor, excluded: Entries) -> Tensor:
-        """How many columns of a matrix are negatives of each anchor, from what ``excluded`` returned: (B,) -> (B,)."""
-        columns = self.num_columns(read)
+    def num_negatives(self, read: Read, block: slice, excluded: Entries) -> Tensor:
+        """How many columns of a matrix are negatives of each anchor of a block, from what ``excluded`` returned."""
         if isinstance(excluded, Tensor):
-            return columns - count(excluded)
-        return self.num_by_ids(read, indices)
+            return self.num_columns(read) - count(excluded)
+        return self.num_by_ids(read, block)
 
-    def num_by_ids(self, read: Read, indices: Tensor) -> Tensor:
+    def num_by_ids(self, read: Read, block: slice) -> Tensor:
         """The same where no guide drops any, without a look at the columns."""
-        batch, columns = self.batch, self.num_columns(read)
-        num_own = self.num_own(read)
-        num = torch.full_like(indices, columns - num_own)
+        batch, num_own = self.batch, self.num_own(read)
+        others = self.num_columns(read) - num_own
+        num = torch.full((block.stop - block.start,), others, dtype=torch.int64, device=batch.rows[0].device)
         if batch.ids is not None:
-            keys = batch.ids.keys[indices]
+            keys = batch.ids.keys[block]
             num -= num_own * (batch.ids.sizes(keys) - 1).clamp_min(0)
             num -= self._ids_of(batch.num_views).sizes(keys) if self.num_extra(read) else 0
         return num
 
-    def mask(self, read: Read, indices: Tensor) -> Tensor:
+    def mask(self, read: Read, block: slice) -> Tensor:
         """True where a column is a negative of the anchor."""
-        excluded = self.excluded(read, indices)
+        excluded = self.excluded(read, block)
         if isinstance(excluded, Tensor):
             return ~excluded
-        return mask_except(*excluded, (len(indices), self.num_columns(read)), holds=False)
+        shape = block.stop - block.start, self.num_columns(read)
+        return mask_except(excluded, shape, holds=False, device=self.batch.rows[0].device)
 
-    def same_label(self, read: Read, indices: Tensor) -> Tensor:
+    def same_label(self, read: Read, block: slice) -> Tensor:
         """True at other instances that share the anchor's label."""
         labels = self.batch.labels
         assert labels is not None
-        keys, views = labels.keys[indices], range(self.num_own(read))
+        keys, views = labels.keys[block], range(self.num_own(read))
+        shape = len(keys), self.num_columns(read)
         if not views:
-            return torch.zeros(len(indices), self.num_columns(read), dtype=torch.bool, device=indices.device)
+            return torch.zeros(shape, dtype=torch.bool, device=keys.device)
         if self._too_many_to_list(labels, keys):
             same = torch.cat([labels.equal(keys)] * len(views), dim=1)
             same = pad(same, (0, self.num_extra(read)), value=False)
-            same[self.own(indices, read)] = False
-            return same
+            return fill_entries(same, self.own(read, block), False)
         line, member = labels.members(keys)
-        line, member = line[member != indices[line]], member[member != indices[line]]
+        different = member != line + block.start
+        line, member = line[different], member[different]
         column = torch.cat([member + view * self.batch.size for view in views])
-        return mask_except(line.repeat(len(views)), column, (len(indices), self.num_columns(read)), holds=True)
+        return mask_except((line.repeat(len(views)), column), shape, holds=True, device=keys.device)
 
     # ------------------------------------------------------------------------------------- what an objective is given
 
@@ -391,10 +384,9 @@ class Direction:
         """The anchors of a block of rows, which ``views`` holds in every view, and ``own`` (B, M, D) their own
         negatives; no matrices and no masks where the objective sees only a summary of them."""
         x, y = views[self.anchor], views[self.other]
-        indices = torch.arange(block.start, block.stop, device=x.device)
         reads = objective.reads if matrices else ()
-        masks = self._masks(reads, indices)
-        same = [self.same_label(read, indices) for read in reads] if objective.labelled else []
+        masks = self._masks(reads, block)
+        same = [self.same_label(read, block) for read in reads] if objective.labelled else []
         if objective.labelled and (self.batch.ids is not None or self.batch.judge is not None):
             masks = [mask | each for mask, each in zip(masks, same, strict=True)]  # positives are never dropped
         labels = self.batch.labels
@@ -405,19 +397,19 @@ class Direction:
             ]
             masks, same = self._masks_with_own(reads, block, masks, same)
         elif objective.rows is None and objective.metric(x) is None:
-            with_vectors(positive, PairDistances(x.detach(), y.detach()))
+            with_vectors(positive, PairDistances(x, y))
             for read, matrix in zip(reads, matrices, strict=True):
-                with_vectors(matrix, self.distances(read, block, indices))
+                with_vectors(matrix, self.distances(read, block))
         return Anchors(
             rows=x,
             others=y,
             other_views=tuple(views[other] for other in self.others),
-            indices=indices,
+            block=block,
             positive=positive,
             negatives=tuple(matrices),
             masks=tuple(masks),
             same_label=tuple(same) if objective.labelled else None,
-            labels=None if labels is None else labels.keys[indices],
+            labels=None if labels is None else labels.keys[block],
             scores=None if self.batch.scores is None else self.batch.scores[block],
             guide=tuple(self._guide(read, block).to(x) for read in reads) if objective.reads_guide else None,
             context=context,
@@ -447,33 +439,26 @@ class Direction:
         guide, (row, parts) = self.batch.guide, self.sources(read)
         if guide is None:
             raise ValueError("the objective compares rows with the cosines of a guide, and there is no guide")
-        return torch.cat([guide.cosines(row, block, part) for part in parts], dim=1)
+        distinct = {id(guide.rows[part]): part for part in parts}  # views may share the guide's rows
+        cosines = {key: guide.cosines(row, block, part) for key, part in distinct.items()}
+        return torch.cat([cosines[id(guide.rows[part])] for part in parts], dim=1)
 
-    def _masks(self, reads: Sequence[Read], indices: Tensor) -> list[Tensor]:
+    def _masks(self, reads: Sequence[Read], block: slice) -> list[Tensor]:
         """One mask for each matrix; matrices that exclude the same entries share it."""
         shared: dict[object, Tensor] = {}
         masks = []
         for read in reads:
             key = read if self.batch.judge is not None else self.num_columns(read)
             if key not in shared:
-                shared[key] = self.mask(read, indices)
+                shared[key] = self.mask(read, block)
             masks.append(shared[key])
         return masks
 
-    def distances(self, read: Read, block: slice, indices: Tensor) -> MatrixDistances:
+    def distances(self, read: Read, block: slice) -> MatrixDistances:
         """Squared distances of a block of a matrix's rows to its columns, to all digits."""
         row, parts = self.sources(read)
-        keys = tuple(self.batch.rows[part].detach() for part in parts)
-        own = partial(self.own, indices, read)
-        return MatrixDistances(self.batch.rows[row][block].detach(), keys, own)
-
-
-def fill_entries(matrix: Tensor, entries: Entries, value: float) -> None:
-    """Writes a value into some entries of a block."""
-    if isinstance(entries, Tensor):
-        matrix.masked_fill_(entries, value)
-    else:
-        matrix[entries] = value
+        rows = self.batch.rows
+        return MatrixDistances(rows[row], block, tuple(rows[part] for part in parts), self.own(read, block).starts)
 
 
 def apply_metric(objective: PairContract, rows: Tensor) -> Tensor:

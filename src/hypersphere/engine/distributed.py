@@ -30,7 +30,7 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
@@ -121,8 +121,7 @@ def own_rank() -> int:
     return dist.get_rank(_group())
 
 
-@contextmanager
-def raise_on_all_ranks(gather: Gather, settings: Callable[[], list[str]] = list) -> Iterator[None]:
+def raise_on_all_ranks(gather: Gather, settings: Callable[[], list[str]] = list) -> AbstractContextManager[None]:
     """Wraps an evaluation that all processes share: an error on one of them is raised on all, and so is a difference
     in the objective's ``settings``, so that none waits for ever.
 
@@ -130,9 +129,12 @@ def raise_on_all_ranks(gather: Gather, settings: Callable[[], list[str]] = list)
     must therefore call ``exchange`` between work of its own and the next collective.
     """
     if world_size(gather) == 1 or _joint.get() is not None:
-        yield
-        return
-    joint = _Joint(settings(), None if gather is True or gather is False else gather)
+        return nullcontext()
+    return _announcing(_Joint(settings(), None if gather is True or gather is False else gather))
+
+
+@contextmanager
+def _announcing(joint: _Joint) -> Iterator[None]:
     token = _joint.set(joint)
     try:
         yield

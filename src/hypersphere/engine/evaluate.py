@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Direction, apply_metric, assemble, directions, positives
+from hypersphere.engine.batch import Batch, assemble
+from hypersphere.engine.dense import evaluate_densely
 from hypersphere.engine.distributed import raise_on_all_ranks, world_size
 from hypersphere.engine.inputs import Inputs
-from hypersphere.engine.objective import FeatureContract, PairContract, Read, Statistics
-from hypersphere.engine.reductions import reduce_anchors
+from hypersphere.engine.objective import FeatureContract, PairContract, Statistics
 from hypersphere.engine.streaming.accumulate import grads_of_value
 from hypersphere.engine.streaming.function import scale_grads, stream
-from hypersphere.engine.validation import check_inputs, check_one_row
+from hypersphere.engine.validation import check_inputs
 from hypersphere.torch_internals import uncompiled
 
 # Up to this many similarities in one matrix the plain autograd graph is as fast and can be differentiated twice.
@@ -65,7 +65,7 @@ def evaluate(objective: PairContract, inputs: Inputs, terms: bool = False) -> St
     with raise_on_all_ranks(objective.gather), _without_autocast(inputs.z1):
         forced = _forced_rows.get()
         if not gathers and (forced == 0 or (forced is None and _is_small(objective, inputs))):
-            return _evaluate_densely(objective, inputs, terms)
+            return evaluate_densely(objective, inputs, terms)
         return stream(objective, inputs, terms, forced or None)
 
 
@@ -76,42 +76,6 @@ def _is_small(objective: PairContract, inputs: Inputs) -> bool:
     )
     num_extra = 0 if inputs.negatives is None else inputs.negatives.shape[-2]
     return size * (size * read + num_extra) <= DENSE_ELEMENTS
-
-
-def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> Statistics:
-    """All anchors of a direction as one block of an ordinary autograd graph."""
-    batch, _ = assemble(objective, inputs)
-    statistics = [_dense_block(objective, direction) for direction in directions(objective, batch)]
-    if not terms and not objective.coupled:
-        statistics = [{"loss": each["loss"]} for each in statistics]
-    values = reduce_anchors(objective, statistics)
-    check_one_row(objective, batch.size, batch.has_extra, values["loss"])
-    return values if terms else {"loss": values["loss"]}
-
-
-def _dense_block(objective: PairContract, direction: Direction) -> Statistics:
-    rows, own = direction.batch.rows, direction.batch.own
-    x, y = rows[direction.anchor], rows[direction.other]
-    with torch.no_grad():
-        context = objective.prepare(x.detach(), y.detach())
-
-    def similarities(read: Read) -> Tensor:
-        row, parts = direction.sources(read)
-        keys = [rows[part].detach() if objective.one_sided else rows[part] for part in parts]
-        of_rows = rows[row].detach() if objective.one_sided and row != direction.anchor else rows[row]
-        if not keys:
-            return of_rows.new_empty(len(of_rows), 0)
-        return apply_metric(objective, of_rows) @ (keys[0] if len(keys) == 1 else torch.cat(keys)).T
-
-    matrices = [similarities(read) for read in objective.reads]
-    views = [z.detach() if objective.one_sided and z is not x else z for z in rows[:-1]]
-    unit_pairs = direction.batch.in_batch and not objective.one_sided and objective.rows is None
-    on_diagonal = unit_pairs and objective.reads[:1] in (("cross",), ("both",))
-    # A copy, because an objective may write to its matrices.
-    positive = matrices[0].diagonal().clone() if on_diagonal else positives(objective, x, views[direction.other])
-    everyone = slice(0, direction.batch.size)
-    of_own = None if own is None else own.rows.detach() if objective.one_sided else own.rows
-    return objective.block(direction.anchors(objective, everyone, views, positive, matrices, context, of_own))
 
 
 @uncompiled

@@ -27,11 +27,11 @@ class Guide:
         margin = self.rule.margin * (own.abs() if self.rule.strategy == "relative" else 1)
         return own - margin + 8 * torch.finfo(own.dtype).eps
 
-    def dropped(self, row: int, indices: Tensor, part: int, threshold: Tensor, out: Tensor) -> None:
-        """Writes True where the cosine of some rows with the rows of ``part`` is above the threshold."""
-        rows, keys = self.rows[row][indices], self.rows[part]
+    def dropped(self, row: int, block: slice, part: int, threshold: Tensor, out: Tensor) -> None:
+        """Writes True where the cosine of a block of rows with the rows of ``part`` is above the threshold."""
+        rows, keys = self.rows[row][block], self.rows[part]
         cosines = torch.mm(rows, keys.T, out=self._block(len(rows), len(keys)))
-        torch.gt(cosines, threshold[indices].unsqueeze(1), out=out)
+        torch.gt(cosines, threshold[block].unsqueeze(1), out=out)
 
     def _block(self, rows: int, columns: int) -> Tensor:
         """Memory of a block, kept for the next one: fresh memory of this size costs a fifth of the product."""

@@ -15,21 +15,46 @@ COUNTED_ROWS = 64
 
 
 @dataclass(frozen=True)
+class Diagonals:
+    """The entries (i, start + i) of a block, for each of some starts: its rows with their own instances.
+
+    They are filled without a tensor of indices, whose use costs more than the fill itself.
+    """
+
+    starts: tuple[int, ...]
+
+
+# Entries of a block: diagonals, the rows and columns of each, or a mask (B, M).
+Listed = Diagonals | tuple[Tensor, Tensor]
+Entries = Listed | Tensor
+
+
+def fill_entries(matrix: Tensor, entries: Entries, value: float) -> Tensor:
+    """Writes a value into some entries of a block."""
+    if isinstance(entries, Diagonals):
+        for start in entries.starts:
+            matrix.diagonal(start).fill_(value)
+    elif isinstance(entries, Tensor):
+        matrix.masked_fill_(entries, value)
+    else:
+        matrix[entries] = value
+    return matrix
+
+
+@dataclass(frozen=True)
 class _Places:
     """The entries where a mask has the value ``holds``; it has the opposite value everywhere else."""
 
-    rows: Tensor
-    columns: Tensor
+    entries: Listed
     holds: bool
     version: int  # of the mask when it was made: one that was changed since is like any other
 
 
-def mask_except(rows: Tensor, columns: Tensor, shape: tuple[int, int], holds: bool) -> Tensor:
+def mask_except(entries: Listed, shape: tuple[int, int], holds: bool, device: torch.device) -> Tensor:
     """A boolean mask that is ``holds`` at these entries, each given once, and the opposite elsewhere."""
-    mask = torch.full(shape, not holds, dtype=torch.bool, device=columns.device)
-    mask[rows, columns] = holds
+    mask = fill_entries(torch.full(shape, not holds, dtype=torch.bool, device=device), entries, holds)
     if not mask.is_inference():
-        mask._places = _Places(rows, columns, holds, mask._version)  # type: ignore[attr-defined]
+        mask._places = _Places(entries, holds, mask._version)  # type: ignore[attr-defined]
     return mask
 
 
@@ -41,13 +66,9 @@ def _places(mask: Tensor) -> _Places | None:
 def known_to_hold(mask: Tensor) -> tuple[Tensor, Tensor] | None:
     """Rows and columns of all entries where the mask holds, if they are known and few."""
     known = _places(mask)
-    return (known.rows, known.columns) if known is not None and known.holds else None
-
-
-def known_not_to_hold(mask: Tensor) -> tuple[Tensor, Tensor] | None:
-    """The same for all entries where it does not hold."""
-    known = _places(mask)
-    return (known.rows, known.columns) if known is not None and not known.holds else None
+    if known is None or not known.holds or isinstance(known.entries, Diagonals):
+        return None
+    return known.entries
 
 
 def filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
@@ -56,9 +77,11 @@ def filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
     if known is None or x.shape != mask.shape:
         return torch.where(mask, x, value)
     if not known.holds:
-        return fill(x.clone(memory_format=torch.contiguous_format), mask, value)
+        return fill_entries(x.clone(memory_format=torch.contiguous_format), known.entries, value)
+    if isinstance(known.entries, Diagonals):
+        return torch.where(mask, x, value)
     out = x.new_full(mask.shape, value)
-    out[known.rows, known.columns] = x[known.rows, known.columns]
+    out[known.entries] = x[known.entries]
     return out
 
 
@@ -67,8 +90,7 @@ def fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
     known = _places(mask)
     if known is None or known.holds or x.shape != mask.shape:
         return x.masked_fill_(~mask, value)
-    x[known.rows, known.columns] = value
-    return x
+    return fill_entries(x, known.entries, value)
 
 
 def count(mask: Tensor) -> Tensor:
@@ -78,10 +100,9 @@ def count(mask: Tensor) -> Tensor:
         # int32 is five times as fast as the default int64; a few rows at a time, because torch copies them to this type
         few = [each.sum(dim=1, dtype=torch.int32) for each in mask.split(COUNTED_ROWS)]
         return few[0] if len(few) == 1 else torch.cat(few)
-    if known.columns.shape[:-1] == mask.shape[:1] and known.rows.shape == (len(mask), 1):  # so many in each row
-        exceptions = known.columns.shape[1]
+    if isinstance(known.entries, Diagonals):  # so many in each row
+        exceptions = len(known.entries.starts)
         number = exceptions if known.holds else mask.shape[1] - exceptions
         return torch.full(mask.shape[:1], number, dtype=torch.int32, device=mask.device)
-    rows = known.rows.expand_as(known.columns).flatten()
-    exceptions_per_row = torch.bincount(rows, minlength=len(mask)).to(torch.int32)
+    exceptions_per_row = torch.bincount(known.entries[0], minlength=len(mask)).to(torch.int32)
     return exceptions_per_row if known.holds else mask.shape[1] - exceptions_per_row

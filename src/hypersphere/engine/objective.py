@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import torch
@@ -34,7 +35,7 @@ class Anchors:
     rows: Tensor  # (B, D) the anchors x_i
     others: Tensor  # (B, D) their other views y_i
     other_views: tuple[Tensor, ...]  # (B, D) each: all other views of the same instances, y_i first
-    indices: Tensor  # (B,) their indices in the batch
+    block: slice  # their place in the batch
     positive: Tensor  # (B,) x_i·y_i
     negatives: tuple[Tensor, ...]  # (B, M) one matrix for each that the objective reads
     masks: tuple[Tensor, ...]  # (B, M) one for each matrix: True where a column is a negative of the anchor
@@ -43,6 +44,11 @@ class Anchors:
     scores: Tensor | None  # (B,) how similar the two rows of an instance are
     guide: tuple[Tensor, ...] | None  # (B, M) the guide's cosines of the same pairs; if objective.reads_guide
     context: Any  # what objective.prepare returned
+
+    @cached_property
+    def indices(self) -> Tensor:
+        """Their indices in the batch (B,)."""
+        return torch.arange(self.block.start, self.block.stop, device=self.rows.device)
 
 
 class RowContract(Protocol):

@@ -103,12 +103,7 @@ def masked_softmax(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tens
     moves = x.requires_grad or (isinstance(scale, Tensor) and scale.requires_grad)
     if plain_operations() or (torch.is_grad_enabled() and moves):
         return torch.softmax(torch.where(mask, x * scale, lowest), dim=1)
-    powers, total, _ = _exponentials(x.detach(), mask, scale)
-    uniform = total <= 0
-    if x.shape[1] and (not x.is_cpu or bool(uniform.any())):  # another device need not report whether there are any
-        powers.masked_fill_(uniform.unsqueeze(1), 1)
-        total.masked_fill_(uniform, x.shape[1])
-    return powers.mul_(total.reciprocal_().unsqueeze(1))
+    return torch.softmax(fill(x.detach() * scale, mask, lowest), dim=1)
 
 
 def softmax_weighted_sum(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tensor:
@@ -159,12 +154,12 @@ class _MaskedLogSumExp(torch.autograd.Function):
             along_x = masked_softmax(x, mask, scale) * mask * (upstream * scale).unsqueeze(1)
         else:  # a row where nothing counts has total 0 and powers 0
             weight = (upstream * scale / total.clamp_min(torch.finfo(x.dtype).tiny)).unsqueeze(1)
-            along_x = _saved_times(powers, weight)
+            along_x = saved_times(powers, weight)
         along_scale = sum_of_products(along_x, x) / scale if ctx.needs_input_grad[2] else None
         return along_x, None, along_scale
 
 
-def _saved_times(saved: Tensor, weight: Tensor) -> Tensor:
+def saved_times(saved: Tensor, weight: Tensor) -> Tensor:
     """What a backward saved times a weight: in its place where the graph is freed."""
     if graph_is_freed():
         try:
@@ -297,7 +292,7 @@ class _MaskedSumOf(torch.autograd.Function):
             return None, grads.pop(0) if needs[1] else None, None, *(grads.pop(0) if n else None for n in needs[3:])
         factor = scale.reshape(()) if isinstance(scale, Tensor) else scale
         derivative = fill(ctx.curve.derivative(affine if graph_is_freed() else affine.clone()), mask, 0.0)
-        along_x = _saved_times(derivative, (upstream * factor).unsqueeze(1))
+        along_x = saved_times(derivative, (upstream * factor).unsqueeze(1))
         of_scale = (sum_of_products(along_x, x) / factor).reshape(scale.shape) if needs[3] else None
         of_shift = (along_x.sum() / factor).reshape(shift.shape) if needs[4] else None
         return None, along_x, None, of_scale, of_shift

@@ -84,23 +84,29 @@ class PairDistances:
     x: Tensor  # (B, D)
     y: Tensor  # (B, D)
 
-    def __call__(self, cos: Tensor) -> Tensor:
+    @torch.no_grad()
+    def __call__(self, cos: Tensor) -> Tensor | None:
+        if cos.is_cpu and not bool((cos > 1 - NEAR / 2).any()):  # another device need not report whether any is near
+            return None
         return corrected(cos, (self.x - self.y).square().sum(dim=1).to(cos.dtype))
 
 
 @dataclass(frozen=True)
 class MatrixDistances:
-    """Squared distances of every row to every key."""
+    """Squared distances of every row of a block to every key."""
 
-    rows: Tensor  # (B, D)
+    rows: Tensor  # (N, D)
+    block: slice  # B of them
     keys: tuple[Tensor, ...]  # (M_1, D), …, M in all
-    own: Callable[[], tuple[Tensor, Tensor]]  # the entries of each row's own instance, which are skipped
+    own: tuple[int, ...]  # the columns where diagonals begin that are skipped: those of each row's own instance
 
+    @torch.no_grad()
     def __call__(self, cos: Tensor) -> Tensor | None:
         if not self.more_digits(cos) or not cos.numel():
             return None
         near = cos > 1 - NEAR / 2
-        near[self.own()] = False
+        for start in self.own:
+            near.diagonal(start).fill_(False)
         lines = near.any(dim=1).nonzero().squeeze(1)
         if not len(lines):
             return None
@@ -114,7 +120,7 @@ class MatrixDistances:
 
     def of_lines(self, cos: Tensor, lines: Tensor) -> Tensor:
         """Squared distances of some rows to all keys: (L,) -> (L, M). In float64 a product is accurate enough."""
-        rows = self.rows[lines].double()
+        rows = self.rows[self.block][lines].double()
         squared = []
         for keys in self.keys:
             wide = keys.double()
@@ -122,6 +128,7 @@ class MatrixDistances:
             squared.append(torch.addmm(lengths, rows, wide.T, alpha=-2).to(cos.dtype))
         return corrected(cos[lines], torch.cat(squared, dim=1))
 
+    @torch.no_grad()
     def nearest(self, cos: Tensor, largest: Tensor, mask: Tensor | None = None) -> NearestDistances | None:
         """The nearest keys, where ``largest`` (B,) is the largest cosine of each row; None: cosines distinguish them.
 
@@ -147,7 +154,7 @@ class MatrixDistances:
         if len(line) > FEW_RIVALS * len(lines):
             return self.of_lines(cos, lines).masked_fill_(~rivals, math.inf)
         keys = self.keys[0] if len(self.keys) == 1 else torch.cat(self.keys)
-        squared = (self.rows[lines[line]] - keys[column]).square_().sum(dim=1)
+        squared = (self.rows[self.block][lines[line]] - keys[column]).square_().sum(dim=1)
         return torch.full_like(cosines, math.inf).index_put_((line, column), corrected(cosines[line, column], squared))
 
 

@@ -36,8 +36,8 @@ def normalize(z: Tensor, name: str = "z") -> tuple[Tensor, Tensor]:
     norm = torch.linalg.vector_norm(z if plain else z.detach(), dim=1, keepdim=True)
     if norm.numel() == 0:
         return z, norm
-    smallest, largest = (float(bound) for bound in torch.aminmax(norm.detach()))
-    if _SAFE[0] < smallest and largest < _SAFE[1]:  # False also for NaN
+    smallest, largest = torch.aminmax(norm.detach())
+    if _SAFE[0] < smallest.item() and largest.item() < _SAFE[1]:  # False also for NaN
         inverse = norm.reciprocal()
         h: Tensor = z * inverse if plain else _Scaled.apply(z, inverse)  # type: ignore[no-untyped-call]
         return h, inverse.detach()

@@ -9,22 +9,13 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from hypersphere.engine import Inputs, Statistics
+from hypersphere.engine.batch import assemble, positives
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.logsumexp import LogSumObjective, energy_of
 from hypersphere.objectives.registry import register
 from hypersphere.objectives.settings import TEMPERATURES, number
 
 WEIGHTLESS = -50.0  # below this DCL loss the value is 1 to all digits
-
-
-class MeanPositive(PairwiseObjective):
-    """mean_i c_i, over the instances of all processes."""
-
-    name = "macl"
-    negatives = ()
-
-    def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor:
-        return positive
 
 
 class ReweightedSoftmax(LogSumObjective):
@@ -82,17 +73,17 @@ class MACL(Objective):
             raise ValueError(f"macl's temperature could reach 0: alpha · (1 + a0) must be below 1, not {fall:g}")
 
     def build(self) -> None:
-        self.alignment = MeanPositive(gather=self.gather)
         self.softmax = ReweightedSoftmax()
         self.follow()
 
     def follow(self) -> None:
-        self.alignment.gather = self.softmax.gather = self.gather
+        self.softmax.gather = self.gather
         self.softmax.reduction = self.reduction
 
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
         self.refuse_unused(inputs)
         with torch.no_grad():
-            aligned = self.alignment.evaluate(Inputs(inputs.z1, inputs.z2), terms=False)["loss"].item()
+            batch, _ = assemble(self.softmax, Inputs(inputs.z1, inputs.z2))  # of all processes
+            aligned = positives(self.softmax, *batch.rows[:2]).mean().item()
         self.softmax.adapt(self.temperature * (1 + self.alpha * (aligned - self.a0)))
         return self.softmax.evaluate(inputs, terms)

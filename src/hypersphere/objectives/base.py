@@ -7,7 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass, replace
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, NoReturn, get_args
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,7 @@ from hypersphere.objectives.settings import (
 )
 from hypersphere.torch_internals import uncompiled
 
+READS = get_args(Read)
 SHOWN_IF_CHANGED = ("extra_negatives", "pool", "hardness", "anchors", "reads", "reduction", "gather", "learnable")
 
 
@@ -377,16 +378,19 @@ class PairwiseObjective(Objective):
 
     def _named(self, losses: Tensor | Statistics, anchors: Anchors) -> Statistics:
         """The losses of these anchors by name; raises if they are not one number for each anchor."""
-        named = {"loss": losses} if isinstance(losses, Tensor) else losses
-        what = f"{type(self).__name__}.per_anchor must return one number per anchor, of shape "
-        what += f"{tuple(anchors.positive.shape)}"
+        named, shape = {"loss": losses} if isinstance(losses, Tensor) else losses, anchors.positive.shape
+
+        def refuse(returned: str) -> NoReturn:
+            what = f"{type(self).__name__}.per_anchor must return one number per anchor, of shape {tuple(shape)}"
+            raise ValueError(f"{what}{returned}")
+
         if not isinstance(named, Mapping):
-            raise ValueError(f"{what}, or several such by name; it returned {type(named).__name__}")
+            refuse(f", or several such by name; it returned {type(named).__name__}")
         for name, value in named.items():
             if not isinstance(value, Tensor):
-                raise ValueError(f"{what}; its {name!r} is {type(value).__name__}, not a tensor")
-            if value.shape != anchors.positive.shape:
-                raise ValueError(f"{what}; its {name!r} has shape {tuple(value.shape)}")
+                refuse(f"; its {name!r} is {type(value).__name__}, not a tensor")
+            if value.shape != shape:
+                refuse(f"; its {name!r} has shape {tuple(value.shape)}")
         if "loss" not in named and not self.coupled:
             raise ValueError(f"{type(self).__name__}.per_anchor names {', '.join(named)}, but no 'loss'")
         return named
@@ -429,8 +433,8 @@ class PairwiseObjective(Objective):
     def reads(self) -> tuple[Read, ...]:
         reads: tuple[Any, ...] = (self.negatives,) if isinstance(self.negatives, str) else tuple(self.negatives)
         for read in reads:
-            if read not in get_args(Read):
-                raise ValueError(f"{self.name}'s negatives must be one of {get_args(Read)}, not {read!r}")
+            if read not in READS:
+                raise ValueError(f"{self.name}'s negatives must be one of {READS}, not {read!r}")
         return reads
 
     @property

@@ -114,10 +114,9 @@ class Number(Setting):
         self.learnable, self.whole = learnable, whole
         self.tune = None if tune is None else Range(*tune)
 
-    @property
-    def parameter(self) -> str:
-        """Name of the nn.Parameter that holds it when it is learned."""
-        return f"log_{self.name}" if self.above == 0 else self.name
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        self.parameter = f"log_{name}" if self.above == 0 else name  # the nn.Parameter that holds it when it is learned
 
     def __get__(self, instance: Any, owner: type) -> Any:
         learned = None if instance is None else instance.__dict__.get("_parameters", {}).get(self.parameter)

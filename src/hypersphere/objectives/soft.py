@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import torch
-
 from hypersphere.engine import Anchors, GuideRule, Inputs, Statistics, masked_logsumexp
-from hypersphere.engine.mask import mask_except
+from hypersphere.engine.mask import Diagonals, mask_except
 from hypersphere.engine.reductions import masked_softmax, weighted_sum
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.registry import register
@@ -46,10 +44,10 @@ class XCLR(PairwiseObjective):
     graph_temperature: float = number(default=0.1, above=0, tune=TEMPERATURES)
 
     def block(self, anchors: Anchors) -> Statistics:
-        (cosines,), indices = anchors.negatives, anchors.indices
+        (cosines,) = anchors.negatives
         assert anchors.guide is not None
-        lines, own = torch.arange(len(indices), device=indices.device), indices + cosines.shape[1] // 2
-        others = mask_except(lines, own, (len(indices), cosines.shape[1]), holds=False)  # all but the row itself
+        itself = Diagonals((anchors.block.start + cosines.shape[1] // 2,))  # in the second half, the anchors' own view
+        others = mask_except(itself, (len(cosines), cosines.shape[1]), holds=False, device=cosines.device)
         target = masked_softmax(anchors.guide[0], others, 1 / self.graph_temperature)
         scale = 1 / self.temperature
         energy, alignment = masked_logsumexp(cosines, others, scale), -scale * weighted_sum(target, cosines)

@@ -55,7 +55,7 @@ class ArtanhInfoNCE(PairwiseObjective):
             against = against.clamp_min(INSIDE / 2)
         # log(1 + against^power · total): the product, or its logarithm where it might overflow.
         if power <= 2:  # the product is below N · 2e25
-            return torch.log1p(against**power * total)
+            return torch.log1p((against if power == 1 else against**power) * total)
         small = power * against.detach().log() + total.detach().log() < 0
         product = torch.where(small, against, 0) ** power * torch.where(small, total, 0)
         logarithm = power * torch.where(small, 1, against).log() + torch.where(small, 1, total).log()

@@ -13,7 +13,8 @@ from math import inf
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Direction, apply_metric, fill_entries, positives
+from hypersphere.engine.batch import Direction, apply_metric, positives
+from hypersphere.engine.mask import fill_entries
 from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.reductions import argmax
 from hypersphere.engine.streaming.accumulate import GradAccumulator, block_sizes, cut, grads_of, record, slices
@@ -79,12 +80,11 @@ def _hardest(
     matrix = memory.flatten()[: len(rows) * width].view(len(rows), width)
     for part, place in direction.columns(read):
         torch.mm(rows, direction.batch.rows[part].T, out=matrix[:, place])
-    indices = torch.arange(block.start, block.stop, device=matrix.device)
-    fill_entries(matrix, direction.excluded(read, indices), -inf)
+    fill_entries(matrix, direction.excluded(read, block), -inf)
     column = argmax(matrix)
     largest = matrix.gather(1, column).squeeze(1)
     if objective.rows is None and objective.metric(rows) is None:
-        nearest = direction.distances(read, block, indices).nearest(matrix, largest)
+        nearest = direction.distances(read, block).nearest(matrix, largest)
         if nearest is not None:  # so near that distances decide which is the nearest
             column[nearest.lines] = nearest.columns
             largest = with_vectors(matrix.gather(1, column).squeeze(1), nearest)

@@ -19,8 +19,9 @@ from math import inf
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Direction, directions, fill_entries, positives
+from hypersphere.engine.batch import Batch, Direction, directions, positives
 from hypersphere.engine.groups import Groups
+from hypersphere.engine.mask import fill_entries
 from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.reductions import reduce_anchors
 from hypersphere.engine.streaming.accumulate import (
@@ -133,14 +134,13 @@ def _sums(
     row, _ = direction.sources(read)
     for part, place in direction.columns(read):
         _scaled_similarities(direction.batch.rows[row][block], direction.batch.rows[part], scale, powers[:, place])
-    indices = torch.arange(block.start, block.stop, device=powers.device)
-    of_own = powers.gather(1, indices.unsqueeze(1)[:, : direction.num_own(read)]).flatten() / scale.value
-    excluded = direction.excluded(read, indices)
+    of_own = powers.diagonal(block.start) / scale.value
+    excluded = direction.excluded(read, block)
     fill_entries(powers, excluded, -inf)
     total = powers.new_empty(len(powers))
     for strip in strips_in_cache(powers):
         torch.sum(powers[strip].exp_(), dim=1, out=total[strip])
-    return total, of_own, direction.num_negatives(read, indices, excluded)
+    return total, of_own, direction.num_negatives(read, block, excluded)
 
 
 def _accumulate(
@@ -290,7 +290,7 @@ def _statistics(
         context = objective.prepare(views[direction.anchor].detach(), views[direction.other].detach())
     anchors = direction.anchors(objective, slice(0, len(positive)), views, positive, [], context)
     logsumexp = tuple(leaves[direction.sources(read)[0]] for read in objective.reads)
-    num_negatives = tuple(direction.num_by_ids(read, anchors.indices) for read in objective.reads)
+    num_negatives = tuple(direction.num_by_ids(read, anchors.block) for read in objective.reads)
     return objective.block_from_logsumexp(anchors, logsumexp, num_negatives)
 
 
