@@ -460,8 +460,8 @@ class Direction:
             masks.append(shared[key])
         return masks
 
-    def distances(self, read: Read, block: slice, indices: Tensor) -> MatrixDistances:
-        """Squared distances of a block of a matrix's rows to its columns, to all digits."""
+    def distances(self, read: Read, block: slice | Tensor, indices: Tensor) -> MatrixDistances:
+        """Squared distances of a block, or of some rows (B,), of a matrix to its columns, to all digits."""
         row, parts = self.sources(read)
         keys = tuple(self.batch.rows[part].detach() for part in parts)
         own = partial(self.own, indices, read)
