@@ -22,10 +22,9 @@ from tests.cases import TWO_VIEWS
 WAITING = {"_local_scalar_dense", "nonzero", "repeat_interleave", "bincount", "masked_select", "_unique2", "equal"}
 INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}  # by a mask: the same
 
-# Objectives of distances or of the hardest negative: rows that nearly coincide are compared once more, and each block
-# asks once for each matrix whether there are any.
-ONE, TWO = ("mat", "met", "mhs", "mpt", "paradigm", "triplet"), ("geodesic", "koleo", "mmhs", "plus")
-NEAR = {**dict.fromkeys(ONE, 1), **dict.fromkeys(TWO, 2)}
+# Formulas of all similarities that take distances or a nearest row: those of rows that nearly coincide are computed
+# again before the formula, and each block asks once for each matrix whether there are any.
+NEAR = {"paradigm": 1, "geodesic": 2, "mmhs": 2}
 
 
 class Waiting(TorchDispatchMode):
@@ -100,3 +99,40 @@ def test_no_block_waits_to_know_its_labels(classes: int) -> None:
 @pytest.mark.parametrize("name", ["infonce", "ntxent", "siglip"])
 def test_no_block_waits_for_what_is_learned(name: str) -> None:
     assert_constant(hs.create_objective(name, learnable=True))
+
+
+def near_rows(num_near: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """32 rows of float32 in two views, ``num_near`` of them about 1e-4 apart, where float32 cosines are all 1."""
+    z1, z2 = (z.float() for z in views(32, 6))
+    z1[:num_near] = z1[0] + 1e-4 * z1[:num_near]
+    return z1, z1 + 2e-4 * z2
+
+
+@pytest.mark.parametrize("num_near", [3, 32])  # a few rivals each, and so many that a product compares them
+@pytest.mark.parametrize("rows", [4, 32])
+def test_the_nearest_negative_is_decided_by_distance_on_a_device_too(num_near: int, rows: int) -> None:
+    z1, z2 = near_rows(num_near)
+    exact = [z.double().requires_grad_() for z in (z1, z2)]
+    x, y = (torch.nn.functional.normalize(z) for z in exact)
+    distances = (x.unsqueeze(1) - y).norm(dim=2)
+    nearest = distances.masked_fill(torch.eye(32, dtype=torch.bool), torch.inf).amin(dim=1)
+    expected = (distances.diagonal() - nearest + 0.45).relu().mean()
+    ours = [z.clone().requires_grad_() for z in (z1, z2)]
+    with hs.streaming(rows):
+        loss = hs.create_objective("met")(*ours)
+    loss.backward()
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=0)
+    for z, reference in zip(ours, torch.autograd.grad(expected, exact), strict=True):
+        # Rows of float32, 6e-8 from where they should be, give the direction between two of them, 1e-4 apart.
+        assert z.grad is not None
+        torch.testing.assert_close(z.grad.double(), reference, rtol=0, atol=1e-2 * reference.norm(dim=1).max().item())
+
+
+def test_a_few_near_rows_are_asked_for_once() -> None:
+    z1, z2 = near_rows(3)
+    counts = []
+    for rows in (4, 32):
+        with Waiting() as waiting, hs.streaming(rows):
+            hs.create_objective("koleo")(z1.clone().requires_grad_(), z2.clone().requires_grad_()).backward()
+        counts.append(waiting.count)
+    assert counts[0] == counts[1]

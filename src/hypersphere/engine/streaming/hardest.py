@@ -2,6 +2,10 @@
 
 The engine takes the argmax itself. The formula sees the largest similarity h_i = s_i,j(i) of each anchor as a leaf, and
 ∂L/∂S is ∂L/∂h_i at (i, j(i)) and 0 elsewhere, so that no product is needed to carry it to the embeddings.
+
+Cosines of keys that nearly coincide with the anchor do not decide which is the nearest; distances do. A CPU looks for
+such anchors in every block. Another device would have to be waited for, so it is asked once, after the last block, and
+the blocks that have such anchors are computed again.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from hypersphere.engine.mask import fill_entries
 from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.reductions import argmax
 from hypersphere.engine.streaming.accumulate import GradAccumulator, block_sizes, cut, grads_of, record, slices
-from hypersphere.geometry.near import with_vectors
+from hypersphere.geometry.near import NEAR, MatrixDistances, with_vectors
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,14 @@ def sweep(
     active = [each for each in accumulators if each.weights[direction.anchor]]
     widths = [direction.num_columns(read) for read in objective.reads]
     rows, _ = block_sizes([max(widths)], block_rows, batch.rows[0].device)
+    # 1. Similarities, one block of a matrix after the other, and the largest of each row.
     memory = batch.rows[0].new_empty(min(rows, shard.size), max(widths))
+    by_read = [_hardest(objective, direction, read, rows, memory) for read in objective.reads]
+    del memory
     statistics: Statistics = {}
     for block in slices(shard.start, shard.stop, rows):
-        views = direction.views(block)
-        # 1. Similarities of the block, one matrix after the other, and the largest of each row.
-        largest = [_hardest(objective, direction, read, block, memory) for read in objective.reads]
-        hardest, columns = tuple(value for value, _ in largest), [column for _, column in largest]
+        views, here = direction.views(block), direction.local(block)
+        hardest = tuple(each.similarities(here) for each in by_read)
         # 2. The formula, as a small autograd graph.
         with torch.set_grad_enabled(bool(active)):
             positive = positives(objective, views[direction.anchor], views[direction.other])
@@ -64,31 +69,74 @@ def sweep(
             each.add_of_anchors(direction, block, of_anchors)
             each.add_to_parameters(of_parameters)
             # 4. ∂X, ∂Y: one row added for each entry.
-            for read, column, grad in zip(objective.reads, columns, of_hardest, strict=True):
+            for read, negative, grad in zip(objective.reads, by_read, of_hardest, strict=True):
                 if grad is not None:
-                    _accumulate(objective, direction, read, SparseGrad(block, column, grad), each)
+                    sparse = SparseGrad(block, negative.columns[here], grad)
+                    _accumulate(objective, direction, read, sparse, each)
     return statistics
 
 
-def _hardest(
-    objective: PairContract, direction: Direction, read: Read, block: slice, memory: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The largest similarity (B,) of each anchor with a negative, and its column (B,); -inf, -1 if none."""
+class HardestNegatives:
+    """The hardest negative of each of n anchors in one matrix."""
+
+    def __init__(self, n: int, like: Tensor) -> None:
+        self.largest = like.new_empty(n)  # similarities; -inf: the anchor has no negative
+        self.columns = torch.empty(n, dtype=torch.long, device=like.device)  # -1 if none
+        self.squared = like.new_empty(n)  # distances
+        self.any_near = False  # whether a distance has more digits than 2 - 2 cos
+
+    def put(self, anchors: slice, matrix: Tensor) -> None:
+        """Those of some anchors, from their similarities (B, M)."""
+        column = argmax(matrix)
+        largest = matrix.gather(1, column).squeeze(1)
+        self.largest[anchors], self.squared[anchors] = largest, 2 - 2 * largest
+        self.columns[anchors] = torch.where(largest > -inf, column.squeeze(1), -1)
+
+    def compare(self, anchors: slice, matrix: Tensor, distances: MatrixDistances) -> None:
+        """Decides by distance which is the nearest, where it is so near that cosines do not."""
+        nearest = distances.nearest(matrix, self.largest[anchors])
+        if nearest is None:
+            return
+        lines, columns = nearest.lines + anchors.start, nearest.columns.squeeze(1)
+        self.largest[lines], self.columns[lines] = matrix[nearest.lines, columns], columns
+        self.squared[lines] = nearest.squared[nearest.lines]
+        self.any_near = True
+
+    def similarities(self, anchors: slice) -> Tensor:
+        """Those of a block of anchors, with their distances."""
+        largest, squared = self.largest[anchors], self.squared[anchors]
+        return with_vectors(largest, lambda _: squared) if self.any_near else largest
+
+
+def _hardest(objective: PairContract, direction: Direction, read: Read, rows: int, memory: Tensor) -> HardestNegatives:
+    """The hardest negatives of this process's anchors, found in blocks of ``rows``."""
+    shard = direction.batch.shard
+    hardest = HardestNegatives(shard.size, like=memory)
+    by_distance = objective.rows is None and objective.metric(direction.batch.rows[0]) is None
+    blocks = [(block, direction.local(block)) for block in slices(shard.start, shard.stop, rows)]
+    for block, here in blocks:
+        matrix = _similarities(objective, direction, read, block, memory)
+        hardest.put(here, matrix)
+        if by_distance and memory.is_cpu:
+            hardest.compare(here, matrix, direction.distances(read, block))
+    if by_distance and not memory.is_cpu:
+        near = [(hardest.largest[here] > 1 - NEAR / 2).any() for _, here in blocks]
+        for (block, here), any_near in zip(blocks, torch.stack(near).tolist(), strict=True):  # the one wait
+            if any_near:
+                matrix = _similarities(objective, direction, read, block, memory)
+                hardest.compare(here, matrix, direction.distances(read, block))
+    return hardest
+
+
+def _similarities(objective: PairContract, direction: Direction, read: Read, block: slice, memory: Tensor) -> Tensor:
+    """The similarities (B, M) of a block of anchors with their negatives, -inf in other columns."""
     row, _ = direction.sources(read)
     rows = apply_metric(objective, direction.batch.rows[row][block])
     width = direction.num_columns(read)
     matrix = memory.flatten()[: len(rows) * width].view(len(rows), width)
     for part, place in direction.columns(read):
         torch.mm(rows, direction.batch.rows[part].T, out=matrix[:, place])
-    fill_entries(matrix, direction.excluded(read, block), -inf)
-    column = argmax(matrix)
-    largest = matrix.gather(1, column).squeeze(1)
-    if objective.rows is None and objective.metric(rows) is None:
-        nearest = direction.distances(read, block).nearest(matrix, largest)
-        if nearest is not None:  # so near that distances decide which is the nearest
-            column[nearest.lines] = nearest.columns
-            largest = with_vectors(matrix.gather(1, column).squeeze(1), nearest)
-    return largest, torch.where(largest > -inf, column.squeeze(1), -1)
+    return fill_entries(matrix, direction.excluded(read, block), -inf)
 
 
 def _accumulate(
