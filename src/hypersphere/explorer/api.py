@@ -42,10 +42,14 @@ def as_json(tree: Any, status: int = 200) -> Answer:
     return Answer(json.dumps(tree, ensure_ascii=False, allow_nan=False).encode(), status=status)
 
 
+def as_sentence(words: str) -> str:
+    sentence = one_line(words).rstrip(".")
+    return f"{sentence[:1].upper()}{sentence[1:]}{'' if sentence.endswith('?') else '.'}"
+
+
 def as_error(words: str, status: int) -> Answer:
     """One sentence."""
-    sentence = one_line(words).rstrip(".")
-    return as_json({"error": f"{sentence[:1].upper()}{sentence[1:]}."}, status)
+    return as_json({"error": as_sentence(words)}, status)
 
 
 class Api:
@@ -168,9 +172,8 @@ class Api:
     # --- maps and embeddings
 
     def _map(self, query: Query) -> Answer:
-        counts = {name: _count(name, query[name]) for name in ("points", "negatives") if name in query}
         with self._busy:
-            return as_json(maps.compute_map(query.get("objective", ""), _settings(query), **counts))
+            return as_json(map_of(query))
 
     def upload(self, name: str, pieces: Any) -> dict[str, Any]:
         return dict(self.uploads.keep(name, pieces))
@@ -224,6 +227,12 @@ class Api:
                 raise
         kind = "application/vnd.apache.parquet"
         return Answer(kind=kind, path=path, temporary=True, name=f"{Path(name).stem or 'embeddings'}.parquet")
+
+
+def map_of(query: Query) -> dict[str, Any]:
+    """The map that a question names."""
+    counts = {name: _count(name, query[name]) for name in ("points", "negatives") if name in query}
+    return maps.compute_map(query.get("objective", ""), _settings(query), **counts)
 
 
 def _settings(query: Query) -> dict[str, str]:

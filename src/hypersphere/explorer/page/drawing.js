@@ -17,7 +17,7 @@ function build(node, attributes, children) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
   return node;
 }
 
@@ -30,7 +30,7 @@ export function short(value) {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e5 || size < 1e-3) return value.toExponential(1);
+  if (size >= 1e5 || size < 1e-3) return value.toExponential(1).replace(".0e", "e").replace("e+", "e");
   return String(Number(value.toPrecision(size >= 100 ? 4 : 3)));
 }
 
@@ -106,7 +106,7 @@ export function slider({ label, low, high, log, whole, value, format = short, hi
     oninput: () => { const chosen = fromShare(input.value / steps); show(chosen); onchange(chosen); } });
   const show = (v) => { output.textContent = format(v); input.setAttribute("aria-valuetext", format(v)); };
   const set = (v) => {
-    if (document.activeElement !== input) input.value = Math.round(clamp(toShare(v), 0, 1) * steps);
+    if (!input.matches(":focus")) input.value = Math.round(clamp(toShare(v), 0, 1) * steps);
     show(v);
   };
   set(value);
