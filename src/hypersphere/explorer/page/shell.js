@@ -1,6 +1,7 @@
 // The frame of all pages: navigation, the view in the address, light and dark, downloads, the guided tour.
 
 import { element, svg } from "./drawing.js";
+import { presetNamed } from "./presets.js";
 import { kernelOf, serverAt } from "./python.js";
 import { STEPS } from "./tour.js";
 
@@ -46,6 +47,7 @@ export function createShell(root, pages, options) {
       ask, // a question to Python, or null
       data: options.data ?? { objectives: [], version: "" },
       setState: (partial) => setState(id, partial),
+      replaceState: (state) => go(id, { ...state }),
       download, figure, announce,
     };
   }
@@ -189,7 +191,7 @@ export function createShell(root, pages, options) {
   let card = null, lit = null;
 
   function tour(at) {
-    const { page: id, state, title, words, light, act } = STEPS[at];
+    const { page: id, preset, title, words, light, act } = STEPS[at], { state } = preset ? presetNamed(preset) : STEPS[at];
     lit?.classList.remove("lit");
     go(id, { ...state });
     if (act) page.act();
