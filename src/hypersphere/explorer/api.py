@@ -113,8 +113,11 @@ class Api:
             return as_error(f"unexpected {type(error).__name__}: {self._without_folders(reason(error, lines=1))}", 500)
 
     def _without_folders(self, words: str) -> str:
-        """A sentence without the folder of the uploads, which is of no use to its reader."""
-        return words.replace(f"{self.uploads.folder}/", "")
+        """A sentence with the names that the reader gave: uploads lie elsewhere under names of their own."""
+        words = words.replace(f"{self.uploads.folder}/", "")
+        for file, given in self.uploads.names().items():
+            words = words.replace(file, given)
+        return words
 
     # --- runs and studies
 

@@ -147,9 +147,9 @@ export function listOf(rows, choose) {
 
 export function replaceList(list, parts) {
   const focused = list.querySelector("button:focus")?.dataset.id ?? null;
-  const scrolls = [...list.querySelectorAll("ul")].map((each) => each.scrollTop);
+  const scrolled = () => [list, ...list.querySelectorAll("ul")], tops = scrolled().map((each) => each.scrollTop);
   list.replaceChildren(...parts);
-  list.querySelectorAll("ul").forEach((each, place) => { each.scrollTop = scrolls[place] ?? 0; });
+  scrolled().forEach((each, place) => { each.scrollTop = tops[place] ?? 0; });
   if (focused !== null) [...list.querySelectorAll("button")].find((each) => each.dataset.id === focused)?.focus();
 }
 
@@ -159,7 +159,7 @@ export function markChosen(list, id) {
 
 export function remark(kind, title, ...paragraphs) {
   return element("div", { class: `data-remark data-${kind}` }, element("h3", {}, title),
-    paragraphs.filter(Boolean).map((words) => element("p", {}, words)));
+    paragraphs.filter(Boolean).map((words) => element("p", {}, `${words[0].toUpperCase()}${words.slice(1)}`)));
 }
 
 export function route(kind, id) {

@@ -185,6 +185,7 @@ export function create(context) {
   function drawCuts(shown) {
     const quantity = quantities().includes(watched) ? watched : quantities()[0], { title } = QUANTITIES[quantity];
     const present = shown.filter(({ map }) => map.positive), [p, q] = pointer();
+    readout.hidden = cuts.hidden = !present.length;
     readout.replaceChildren(element("span", { class: "at" }, `Positive at ${degrees(p)}, negatives at ${degrees(q)}: `),
       ...present.map(({ name, map }) => element("span", {}, element("strong", {}, name), inWords(map, p, q))));
     cuts.replaceChildren(

@@ -53,7 +53,7 @@ export function create(context) {
     const { paper, item } = chosen;
     const words = { true: "holds", false: "does not hold", null: "not decided" };
     main.replaceChildren(
-      element("p", {}, element("button", { type: "button", onclick: () => context.setState({ item: "" }) }, "All items")),
+      element("p", {}, element("button", { type: "button", class: "quiet", onclick: () => context.setState({ item: "" }) }, "All items")),
       element("h3", {}, `${item.title} (${item.name})`),
       element("p", { class: "data-soft" }, `${paper.short}: ${paper.title} (${paper.venue}), ${item.place}`),
       remark(KINDS[item.verdict] ?? "warn", item.verdict),

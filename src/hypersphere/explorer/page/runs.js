@@ -59,7 +59,7 @@ export function create(context) {
     if (id === shownId && !again) return;
     shownId = id;
     markChosen(list, state.study || state.run || "");
-    if (!id) { main.replaceChildren(element("p", {}, "Choose a run or a study.")); return; }
+    if (!id) { main.replaceChildren(element("p", { class: "data-choose" }, "Choose a run or a study.")); return; }
     if (!again) main.replaceChildren(element("p", { role: "status" }, "Reading …"));
     try {
       const answer = await context.ask(state.study ? route("studies", state.study) : route("runs", state.run));
@@ -80,7 +80,8 @@ export function create(context) {
       `${run.name} ${panel.title}`));
     const key = [...splits].map((split) => SPLITS[split]).filter(Boolean).join("; ");
     main.replaceChildren(element("h3", {}, run.name),
-      element("p", {}, [run.objective, run.state, run.steps ? `${shown(run.steps)} steps` : "", run.outcome].filter(Boolean).join(", "), "."),
+      element("p", {}, `${[run.objective, run.state, run.steps ? `${shown(run.steps)} steps` : ""].filter(Boolean).join(", ")}. `,
+        run.outcome ? `${run.outcome.replace(/\.$/, "")}.` : ""),
       run.sentence ? element("p", { role: "status" }, run.sentence) : "",
       ...run.events.map((each) => remark("bad", `Step ${each.step}: ${each.name}`, each.sentence, each.advice && `Try: ${each.advice}`)),
       run.panels.length && !run.events.length ? remark("good", "No verdict against this run") : "",
