@@ -311,9 +311,10 @@ async ([id, changes, steps]) => {
   const { evaluate, measure } = await import("./losses.js");
   const { presetNamed } = await import("./presets.js");
   const { data } = window.catalogue ??= { data: await (await fetch("/api/catalogue")).json() };
-  const state = { start: "random", points: 48, noise: 20, seed: 0, rate: 0.01, pull: 1, ...presetNamed(id).state, ...changes };
+  const usual = { start: "random", points: 48, noise: 20, seed: 0, rate: 0.01, pull: 1 };
+  const state = { ...usual, ...presetNamed(id).state, ...changes };
   const settings = Object.fromEntries(data.objectives.find(({ name }) => name === state.objective).settings
-    .map(({ name, default: usual }) => [name, Number(state[`s.${name}`] ?? usual)]));
+    .map((each) => [each.name, Number(state[`s.${each.name}`] ?? each.default)]));
   const { x, y, labels } = startingPoints(state.start, Number(state.points), (state.noise * Math.PI) / 180, state.seed);
   const directions = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
   const anchors = state.anchors ? { directions, labels, weight: Number(state.pull) } : null;
@@ -321,8 +322,10 @@ async ([id, changes, steps]) => {
     const { gx, gy } = evaluate(state.objective, x, y, settings, anchors);
     for (const [rows, gradient] of [[x, gx], [y, gy]]) descend(rows, gradient, Number(state.rate));
   }
-  const means = directions.map((_, label) => Math.hypot(...[0, 1, 2].map((e) =>
-    labels.reduce((sum, each, i) => sum + (each === label ? x[3 * i + e] : 0), 0) / labels.filter((each) => each === label).length)));
+  const means = directions.map((_, label) => { // how long the mean of a class is: 1 in one place
+    const rows = labels.flatMap((each, i) => (each === label ? [x.slice(3 * i, 3 * i + 3)] : []));
+    return Math.hypot(...[0, 1, 2].map((e) => rows.reduce((sum, row) => sum + row[e], 0) / rows.length));
+  });
   const { active } = evaluate(state.objective, x, y, settings, anchors);
   return { active, places: countPlaces(x, y), gathered: Math.min(...means), ...measure(x, y) };
 }

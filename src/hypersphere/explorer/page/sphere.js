@@ -65,7 +65,7 @@ export function create(context) {
   const page = element("div", { class: "page sphere" }, controls,
     element("section", { class: "centre", "aria-label": "Sphere" },
       element("div", { class: "lead" }, element("h1", {}, "Where do the points go?"),
-        element("p", {}, "Discs are anchors, rings their positives, colours their classes. Drag to turn.")),
+        element("p", {}, "Discs: anchors. Rings: positives. Colours: classes. Drag to turn.")),
       element("div", { class: "watch", role: "group", "aria-label": "Watch" }, element("span", {}, "Watch:"), watch), words,
       element("div", { class: "transport" }, playButton, button("Step", step), button("Start again", restart),
         button("Add an outlier", addOutlier)),

@@ -54,7 +54,7 @@ export const STEPS = [
   {
     page: "sphere", preset: "fuses", act: true, light: ".stage", title: "Watch MET fuse the pairs",
     words: [
-      "MET pulls with full force until its margin is kept. Here that takes until every pair has met: 80 dots become 40. Then everything stops at once.",
+      "MET pulls with full force until its margin is kept. Here that takes until every pair has met: 80 dots become 40. Then nothing moves any more.",
     ],
   },
   {
