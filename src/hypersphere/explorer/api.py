@@ -43,8 +43,15 @@ def as_json(tree: Any, status: int = 200) -> Answer:
 
 
 def as_sentence(words: str) -> str:
+    """Words with a capital, unless they begin with the name of a file, and a full stop.
+
+    >>> as_sentence("there is nothing"), as_sentence("z.npy is empty"), as_sentence("did you mean 'met'?")
+    ('There is nothing.', 'z.npy is empty.', "Did you mean 'met'?")
+    """
     sentence = one_line(words).rstrip(".")
-    return f"{sentence[:1].upper()}{sentence[1:]}{'' if sentence.endswith('?') else '.'}"
+    if sentence.split(" ")[0].isalpha():
+        sentence = f"{sentence[0].upper()}{sentence[1:]}"
+    return sentence if sentence.endswith("?") else f"{sentence}."
 
 
 def as_error(words: str, status: int) -> Answer:
