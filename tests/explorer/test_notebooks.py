@@ -82,8 +82,8 @@ def both_widgets_work(page: Any) -> None:
     embeddings = page.locator(".explorer", has=page.locator(".data-root"))
     embeddings.get_by_label("Anatomy of").select_option("met")
     embeddings.locator("h2", has_text="Anatomy: what met does").wait_for()
-    maps.get_by_label("Negatives").press("ArrowRight")
-    assert maps.locator(".control output").first.inner_text() != "127"
+    maps.get_by_role("slider", name="Negatives").press("ArrowRight")
+    assert maps.locator(".control", has_text="Negatives").locator("output").inner_text() != "127"
     maps.get_by_role("button", name="Sphere").click()
     sphere = page.locator(".explorer", has=page.locator(".sphere"))
     sphere.get_by_role("button", name="Step", exact=True).click()
