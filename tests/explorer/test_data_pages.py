@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -167,7 +168,7 @@ def test_a_bad_file_costs_a_sentence_and_a_good_one_follows(tab: Callable[..., A
     choose_files(page, **{"a.npy": npy(3), "b.npy": npy(3), "c.npy": npy(3)})
     page.get_by_role("status").get_by_text("At most two files").wait_for()
     choose_files(page, **{"half.npy": npy(30)[:200]})
-    page.get_by_role("status").get_by_text("cannot be read as npy").wait_for()
+    page.get_by_role("status").get_by_text(re.compile("^half.npy cannot be read as npy")).wait_for()
     choose_files(page, **{"good.npy": npy(25)})
     page.get_by_text("good.npy: 25 rows of 5 dimensions, one view.").wait_for()
     refused = [each for each in tab.problems if "400 (Bad Request)" in each]  # type: ignore[attr-defined]

@@ -5,9 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-import types
 
-import numpy as np
 import pytest
 
 import hypersphere as hs
@@ -119,42 +117,6 @@ def test_a_missing_library_is_named_in_one_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(ModuleNotFoundError, match="needs anywidget: pip install 'hypersphere-lab\\[explorer\\]'"):
         hs.explore("infonce")
-
-
-def test_a_widget_holds_the_module_and_the_embeddings(monkeypatch, page):
-    class AnyWidget:
-        def __init__(self, **traits):
-            self.__dict__.update(traits)
-
-    class Dict:
-        def tag(self, sync):
-            return self
-
-    monkeypatch.setitem(sys.modules, "anywidget", types.SimpleNamespace(AnyWidget=AnyWidget))
-    monkeypatch.setitem(sys.modules, "traitlets", types.SimpleNamespace(Dict=Dict))
-    monkeypatch.setattr(widget, "notebook_module", lambda: notebook_module(page))
-    widget._widget_class.cache_clear()
-    z = np.random.default_rng(0).normal(size=(20, 4))
-    shown = hs.explore("infonce", "met", z1=z, z2=z + 0.1, texts=[f"row {k}" for k in range(20)])
-    assert hs.explore("infonce", "met").data["state"] == {"a": "infonce", "b": "met"}
-    run = page.parent / "run"
-    run.mkdir()
-    with pytest.raises(FileNotFoundError, match="holds no run"):
-        hs.explore(run=run)
-    (run / "recipe.yaml").write_text("objective: met")
-    shown_run = hs.explore(run=run).data
-    assert shown_run["state"] == {"page": "runs"} and shown_run["run"]["sentence"].startswith(
-        "The run has no measurement"
-    )
-    widget._widget_class.cache_clear()
-    assert "export default" in shown._esm and "mount" in shown._esm
-    assert shown.data["state"] == {"page": "embeddings"} and shown.data["embeddings"]["rows"] == 20
-    assert shown.data["embeddings"]["pairs"]["nearest"][0]["texts"][0].startswith("row ")
-    json.dumps(shown.data, allow_nan=False)
-    with pytest.raises(ValueError, match="at most two objectives"):
-        hs.explore("infonce", "met", "mpt")
-    with pytest.raises(ValueError, match="second view of z1"):
-        hs.explore(z2=z)
 
 
 def test_the_results_of_a_source_tree_are_found():

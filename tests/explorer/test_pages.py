@@ -255,7 +255,7 @@ def readout(page: Any) -> str:
 
 def test_points_step_play_pause_and_start_again(open_page: Open) -> None:
     page = open_page("#sphere?points=20")
-    assert re.match(r"Step 0, press Play: \d+ of 20 anchors active, 20 points in 20 places", readout(page))
+    assert re.match(r"Step 0, press Play: \d+ of 20 anchors active, (39|40) dots in (39|40) places", readout(page))
     page.get_by_role("button", name="Step").click()
     assert readout(page).startswith("Step 1:")
     page.get_by_role("button", name="Play").click()
@@ -304,38 +304,69 @@ def test_the_start_is_the_same_for_everyone_who_gets_the_link(open_page: Open) -
         assert labels == [0, 1, 2] * 3
 
 
-# What each objective makes of the same start after some hundred steps, as the page computes it.
+# What becomes of a preset, some settings of it changed, after a number of steps.
 MOVED = """
-async ([name, settings, start, anchored, steps]) => {
-  const { startingPoints, descend } = await import("./points.js");
+async ([id, changes, steps]) => {
+  const { startingPoints, descend, countPlaces } = await import("./points.js");
   const { evaluate, measure } = await import("./losses.js");
-  const { x, y, labels } = startingPoints(start, 40, 0.35, 0);
-  const anchors = anchored ? { directions: [[1, 0, 0], [0, 1, 0], [0, 0, 1]], labels, weight: 1 } : null;
+  const { presetNamed } = await import("./presets.js");
+  const { data } = window.catalogue ??= { data: await (await fetch("/api/catalogue")).json() };
+  const usual = { start: "random", points: 48, noise: 20, seed: 0, rate: 0.01, pull: 1 };
+  const state = { ...usual, ...presetNamed(id).state, ...changes };
+  const settings = Object.fromEntries(data.objectives.find(({ name }) => name === state.objective).settings
+    .map((each) => [each.name, Number(state[`s.${each.name}`] ?? each.default)]));
+  const { x, y, labels } = startingPoints(state.start, Number(state.points), (state.noise * Math.PI) / 180, state.seed);
+  const directions = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
+  const anchors = state.anchors ? { directions, labels, weight: Number(state.pull) } : null;
   for (let k = 0; k < steps; k++) {
-    const { gx, gy } = evaluate(name, x, y, settings, anchors);
-    descend(x, gx, 0.01);
-    descend(y, gy, 0.01);
+    const { gx, gy } = evaluate(state.objective, x, y, settings, anchors);
+    for (const [rows, gradient] of [[x, gx], [y, gy]]) descend(rows, gradient, Number(state.rate));
   }
-  return { active: evaluate(name, x, y, settings, anchors).active, ...measure(x, y) };
+  const means = directions.map((_, label) => { // how long the mean of a class is: 1 in one place
+    const rows = labels.flatMap((each, i) => (each === label ? [x.slice(3 * i, 3 * i + 3)] : []));
+    return Math.hypot(...[0, 1, 2].map((e) => rows.reduce((sum, row) => sum + row[e], 0) / rows.length));
+  });
+  const { active } = evaluate(state.objective, x, y, settings, anchors);
+  return { active, places: countPlaces(x, y), gathered: Math.min(...means), ...measure(x, y) };
 }
 """
 
 
-def test_infonce_stops_dcl_goes_on_met_fuses_pairs_and_anchors_undo_a_collapse(open_page: Open) -> None:
+def test_every_preset_does_what_its_words_say(open_page: Open) -> None:
     page = open_page("#sphere")
 
-    def moved(name: str, start: str, steps: int, anchored: bool = False, **settings: float) -> Any:
-        return page.evaluate(MOVED, [name, settings, start, anchored, steps])
+    def moved(preset: str, steps: int, **changes: Any) -> Any:
+        return page.evaluate(MOVED, [preset, {name.replace("_", "."): each for name, each in changes.items()}, steps])
 
-    assert moved("infonce", "random", 0, temperature=0.02)["active"] > 0.9
-    assert moved("infonce", "random", 600, temperature=0.02)["active"] < 0.05
-    assert moved("dcl", "random", 600, temperature=0.02)["active"] == pytest.approx(1)
-    fused = moved("met", "random", 600, margin=0.45)
-    assert fused["active"] < 0.1
-    assert fused["alignment"] < 2e-3 < 0.1 < moved("met", "random", 0, margin=0.45)["alignment"]
-    alone = moved("ntxent", "collapsed", 80, temperature=0.5)
-    pulled = moved("ntxent", "collapsed", 80, anchored=True, temperature=0.5)
+    stopped, went_on = moved("stops", 380), moved("goes-on", 380)
+    assert moved("stops", 0)["active"] > 0.8 and moved("stops", 200)["active"] > 0.1
+    assert stopped["active"] == 0 and went_on["active"] == pytest.approx(1)
+    assert went_on["uniformity"] < stopped["uniformity"] - 0.3
+    assert moved("stops", 380, s_temperature=0.05, points=48, rate=0.01)["active"] == pytest.approx(1)
+    fused = moved("fuses", 600)
+    assert moved("fuses", 0)["places"] > 76 and (fused["places"], fused["active"]) == (40, 0)
+    early = moved("fuses", 400, s_margin=0.2)
+    assert early["active"] == 0 and early["places"] > 60
+    assert moved("fuses", 400, s_margin=0.8)["active"] == pytest.approx(1)
+    assert moved("gathers", 0)["gathered"] < 0.2
+    assert moved("gathers", 400)["gathered"] > 0.99 > 0.4 > moved("gathers", 400, anchors="")["gathered"]
+    alone, pulled = moved("recovers", 80, anchors=""), moved("recovers", 80)
     assert alone["rank"] < 1.7 < 2.4 < pulled["rank"]
+
+
+def test_a_preset_is_a_view_with_an_address(open_page: Open) -> None:
+    page = open_page("#sphere?points=12&seed=3")
+    assert page.locator(".preset").inner_text() == ""
+    page.get_by_role("button", name="MET fuses pairs").click()
+    wait_for_steps(page, 3)
+    assert "80 dots become 40" in page.locator(".preset").inner_text()
+    assert address(page) == "#sphere?objective=met&s.margin=0.52&points=40"
+    page.reload()
+    page.wait_for_selector(".page")
+    assert page.locator(".watch [aria-pressed=true]").inner_text() == "MET fuses pairs"
+    page.get_by_label("margin").press("ArrowRight")
+    settle(page)
+    assert page.locator(".preset").inner_text() == ""
 
 
 def test_two_hundred_points_move_within_a_frame(open_page: Open, record_property: Any) -> None:
@@ -427,9 +458,9 @@ def test_the_tour_leads_through_both_pages(open_page: Open) -> None:
         if not page.locator(".tour").get_by_role("button", name="Next").count():
             break
         page.locator(".tour").get_by_role("button", name="Next").click()
-    assert len(titles) == 8 and "Watch InfoNCE stop" in titles
+    assert len(titles) == 9 and "Watch InfoNCE stop" in titles
     assert words < 500  # two minutes of reading
     assert page.get_by_role("button", name="Pause").count() == 1
     page.keyboard.press("Escape")
     assert page.locator(".tour").count() == 0
-    assert "objective=ntxent" in address(page)
+    assert address(page).startswith("#sphere?objective=ntxent&anchors=1")

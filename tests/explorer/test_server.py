@@ -122,7 +122,7 @@ def refused(server, path, status, words, **options):
     found, answer = tree(server, path, **options)
     assert found == status, answer
     sentence = answer["error"]
-    assert words in sentence and sentence.endswith(".") and "\n" not in sentence and len(sentence) <= SENTENCES
+    assert words in sentence and sentence.endswith((".", "?")) and "\n" not in sentence and len(sentence) <= SENTENCES
     assert str(server.api.uploads.folder) not in sentence
 
 

@@ -42,10 +42,21 @@ def as_json(tree: Any, status: int = 200) -> Answer:
     return Answer(json.dumps(tree, ensure_ascii=False, allow_nan=False).encode(), status=status)
 
 
+def as_sentence(words: str) -> str:
+    """Words with a capital, unless they begin with the name of a file, and a full stop.
+
+    >>> as_sentence("there is nothing"), as_sentence("z.npy is empty"), as_sentence("did you mean 'met'?")
+    ('There is nothing.', 'z.npy is empty.', "Did you mean 'met'?")
+    """
+    sentence = one_line(words).rstrip(".")
+    if sentence.split(" ")[0].isalpha():
+        sentence = f"{sentence[0].upper()}{sentence[1:]}"
+    return sentence if sentence.endswith("?") else f"{sentence}."
+
+
 def as_error(words: str, status: int) -> Answer:
     """One sentence."""
-    sentence = one_line(words).rstrip(".")
-    return as_json({"error": f"{sentence[:1].upper()}{sentence[1:]}."}, status)
+    return as_json({"error": as_sentence(words)}, status)
 
 
 class Api:
@@ -109,8 +120,11 @@ class Api:
             return as_error(f"unexpected {type(error).__name__}: {self._without_folders(reason(error, lines=1))}", 500)
 
     def _without_folders(self, words: str) -> str:
-        """A sentence without the folder of the uploads, which is of no use to its reader."""
-        return words.replace(f"{self.uploads.folder}/", "")
+        """A sentence with the names that the reader gave: uploads lie elsewhere under names of their own."""
+        words = words.replace(f"{self.uploads.folder}/", "")
+        for file, given in self.uploads.names().items():
+            words = words.replace(file, given)
+        return words
 
     # --- runs and studies
 
@@ -168,9 +182,8 @@ class Api:
     # --- maps and embeddings
 
     def _map(self, query: Query) -> Answer:
-        counts = {name: _count(name, query[name]) for name in ("points", "negatives") if name in query}
         with self._busy:
-            return as_json(maps.compute_map(query.get("objective", ""), _settings(query), **counts))
+            return as_json(map_of(query))
 
     def upload(self, name: str, pieces: Any) -> dict[str, Any]:
         return dict(self.uploads.keep(name, pieces))
@@ -224,6 +237,12 @@ class Api:
                 raise
         kind = "application/vnd.apache.parquet"
         return Answer(kind=kind, path=path, temporary=True, name=f"{Path(name).stem or 'embeddings'}.parquet")
+
+
+def map_of(query: Query) -> dict[str, Any]:
+    """The map that a question names."""
+    counts = {name: _count(name, query[name]) for name in ("points", "negatives") if name in query}
+    return maps.compute_map(query.get("objective", ""), _settings(query), **counts)
 
 
 def _settings(query: Query) -> dict[str, str]:

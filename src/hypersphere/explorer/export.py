@@ -94,8 +94,8 @@ def notebook_module(folder: Path = PAGE) -> str:
     """The module of the notebook widget, as anywidget loads it."""
     return (
         f"{bundle(folder)}\nexport default {{ render({{ model, el }}) {{\n"
-        '  const { state, ...data } = model.get("data");\n'
-        "  const page = mount(el, { api: null, data, state });\n"
+        '  const { state, ...data } = model.get("data"), home = el.appendChild(document.createElement("div"));\n'
+        "  const page = mount(home, { api: null, data, state, model });\n"
         "  return () => page?.destroy?.();\n} };\n"
     )
 

@@ -75,6 +75,11 @@ class Uploads:
                 self._kept.pop(oldest)[0].unlink(missing_ok=True)
         return {"id": token, "name": one_line(name, 80), "bytes": size}
 
+    def names(self) -> dict[str, str]:
+        """By the name of the file that is kept: its name as given."""
+        with self._lock:
+            return {path.name: given for path, given, _ in self._kept.values()}
+
     def find(self, token: str) -> tuple[Path, str]:
         """The file of an upload and its name as given."""
         with self._lock:

@@ -1,29 +1,12 @@
-// Elements, tables and SVG figures of the pages on embeddings, runs and papers. All text goes through textContent.
+// Tables and figures of the pages on embeddings, runs and papers.
 
-const SVG = "http://www.w3.org/2000/svg";
+import { element, short, svg, ticks } from "./drawing.js";
+
 // Told apart by people with any colour vision, and by their lightness in grey print; visible on light and on dark.
 export const COLOURS = ["#2f7fc1", "#d2601a", "#8a8f98", "#2a9d8f"];
 const TROUBLE = "#c8352b";
 const DASHES = { training: "", held_out: "6 3", validation: "1.5 2.5" };
 const WIDTH = 420, HEIGHT = 236, LEFT = 52, RIGHT = 12, TOP = 42, BOTTOM = 36;
-
-export function el(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value === true) node.setAttribute(name, "");
-    else if (value !== false && value != null) node.setAttribute(name, String(value));
-  }
-  node.append(...children.flat().filter((child) => child != null && child !== ""));
-  return node;
-}
-
-function shape(tag, attributes = {}, text = "") {
-  const node = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) if (value !== "") node.setAttribute(name, String(value));
-  if (text) node.textContent = text;
-  return node;
-}
 
 export function shown(value) {
   if (value == null || Number.isNaN(value)) return "–";
@@ -35,27 +18,12 @@ export function shown(value) {
 
 // A table; cells may be text or nodes, and numbers stand to the right.
 export function table(header, rows, caption = "") {
-  const cell = (value, kind = "td") => el(kind, typeof value === "number" ? { class: "data-number" } : {},
+  const cell = (value, kind = "td") => element(kind, typeof value === "number" ? { class: "data-number" } : {},
     value instanceof Node ? value : typeof value === "number" ? shown(value) : String(value ?? ""));
-  const body = rows.map((row) => el("tr", {}, row.map((value) => cell(value))));
-  return el("div", { class: "data-scroll", tabindex: 0, role: "region", "aria-label": caption || header.join(", ") },
-    el("table", { class: header.length > 3 ? "data-table data-wide" : "data-table" }, caption && el("caption", {}, caption),
-      el("thead", {}, el("tr", {}, header.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, body)));
-}
-
-function ticks(low, high, count = 5) {
-  const rough = (high - low) / count || 1, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough) ?? rough;
-  const values = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k += 1) values.push(k * step);
-  return values;
-}
-
-function brief(value) {
-  const size = Math.abs(value);
-  if (value === 0) return "0";
-  if (size >= 1e5 || size < 1e-3) return value.toExponential(0).replace("e+", "e");
-  return String(Number(value.toPrecision(3)));
+  const body = rows.map((row) => element("tr", {}, row.map((value) => cell(value))));
+  return element("div", { class: "data-scroll", tabindex: 0, role: "region", "aria-label": caption || header.join(", ") },
+    element("table", { class: header.length > 3 ? "data-table data-wide" : "data-table" }, caption && element("caption", {}, caption),
+      element("thead", {}, element("tr", {}, header.map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, body)));
 }
 
 function logarithmicTicks(low, high) {
@@ -63,7 +31,7 @@ function logarithmicTicks(low, high) {
   for (let power = Math.floor(low); power <= Math.ceil(high); power += 1)
     for (const digit of high - low > 2 ? [1] : [1, 2, 5]) values.push(power + Math.log10(digit));
   const seen = values.filter((each) => each >= low - 1e-9 && each <= high + 1e-9);
-  return seen.length > 1 ? seen : ticks(low, high, 3);
+  return seen.length > 1 ? seen : ticks(10 ** low, 10 ** high, 3).map(Math.log10);
 }
 
 // Curves over x. series: [{label, split, colour, band, points: [[x, y, low, high], …]}]; marks: [{x, label}].
@@ -84,25 +52,25 @@ export function lines({ title, series, xLabel = "", yLabel = "", logarithmic = f
   const x = (value) => LEFT + ((value - left) / (right - left)) * (WIDTH - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const inside = (value) => Math.min(HEIGHT - BOTTOM, Math.max(TOP, y(value)));
-  const whole = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", class: "data-figure" });
-  const picture = shape("g", { "font-family": "system-ui, sans-serif", "font-size": 12.5, fill: "currentColor" });
+  const whole = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", class: "data-figure" });
+  const picture = svg("g", { "font-family": "system-ui, sans-serif", "font-size": 12.5, fill: "currentColor" });
   const labels = [...new Set(series.map((each) => each.label))];
-  whole.append(shape("title", {}, `${title}: ${labels.join(", ")}`), picture);
-  picture.append(shape("text", { x: 4, y: 14, "font-weight": 600, "font-size": 13.5 }, title));
+  whole.append(svg("title", {}, `${title}: ${labels.join(", ")}`), picture);
+  picture.append(svg("text", { x: 4, y: 14, "font-weight": 600, "font-size": 13.5 }, title));
   for (const value of logarithmic ? logarithmicTicks(low, high) : ticks(low, high)) {
-    picture.append(shape("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value), stroke: "currentColor",
+    picture.append(svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value), stroke: "currentColor",
       "stroke-opacity": 0.15 }));
-    picture.append(shape("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end", "fill-opacity": 0.8 },
-      brief(logarithmic ? 10 ** value : value)));
+    picture.append(svg("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end", "fill-opacity": 0.8 },
+      short(logarithmic ? 10 ** value : value)));
   }
-  for (const value of ticks(left, right)) picture.append(shape("text",
-    { x: x(value), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle", "fill-opacity": 0.8 }, brief(value)));
-  picture.append(shape("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, xLabel));
-  if (yLabel) picture.append(shape("text", { x: WIDTH - RIGHT, y: 14, "text-anchor": "end", "fill-opacity": 0.8 }, yLabel));
+  for (const value of ticks(left, right)) picture.append(svg("text",
+    { x: x(value), y: HEIGHT - BOTTOM + 16, "text-anchor": "middle", "fill-opacity": 0.8 }, short(value)));
+  picture.append(svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, xLabel));
+  if (yLabel) picture.append(svg("text", { x: WIDTH - RIGHT, y: 14, "text-anchor": "end", "fill-opacity": 0.8 }, yLabel));
   for (const each of marks) {
-    const line = shape("line", { x1: x(each.x), x2: x(each.x), y1: TOP, y2: HEIGHT - BOTTOM, stroke: TROUBLE,
+    const line = svg("line", { x1: x(each.x), x2: x(each.x), y1: TOP, y2: HEIGHT - BOTTOM, stroke: TROUBLE,
       "stroke-width": 1.4, "stroke-dasharray": "2 2" });
-    line.append(shape("title", {}, each.label));
+    line.append(svg("title", {}, each.label));
     picture.append(line);
   }
   for (const each of drawn) {
@@ -113,23 +81,23 @@ export function lines({ title, series, xLabel = "", yLabel = "", logarithmic = f
       const ends = each.points.filter((point) => point[2] != null && (!logarithmic || point[2] > 0));
       const upper = ends.map((point) => `${x(point[0]).toFixed(1)} ${inside(height(point[3])).toFixed(1)}`);
       const lower = ends.map((point) => `${x(point[0]).toFixed(1)} ${inside(height(point[2])).toFixed(1)}`).reverse();
-      if (ends.length > 1) picture.append(shape("path", { d: `M${[...upper, ...lower].join("L")}Z`, fill: colour, "fill-opacity": 0.13 }));
+      if (ends.length > 1) picture.append(svg("path", { d: `M${[...upper, ...lower].join("L")}Z`, fill: colour, "fill-opacity": 0.13 }));
     }
     if (fill) {
       const [first, last] = [each.points[0][0], each.points.at(-1)[0]];
-      picture.append(shape("path", { d: `${path.join("")}L${x(last)} ${inside(0)}L${x(first)} ${inside(0)}Z`, fill: colour,
+      picture.append(svg("path", { d: `${path.join("")}L${x(last)} ${inside(0)}L${x(first)} ${inside(0)}Z`, fill: colour,
         "fill-opacity": 0.18 }));
     }
-    if (each.points.length === 1) picture.append(shape("circle",
+    if (each.points.length === 1) picture.append(svg("circle",
       { cx: x(each.points[0][0]), cy: inside(height(each.points[0][1])), r: 3, fill: colour }));
-    picture.append(shape("path", { d: path.join(""), fill: "none", stroke: colour, "stroke-width": 1.7,
+    picture.append(svg("path", { d: path.join(""), fill: "none", stroke: colour, "stroke-width": 1.7,
       "stroke-dasharray": DASHES[each.split] ?? "" }));
   }
   let along = 4;
   if (labels.length > 1) for (const label of labels) {
     const colour = COLOURS[series.find((each) => each.label === label).colour % COLOURS.length];
-    picture.append(shape("rect", { x: along, y: 26, width: 10, height: 4, fill: colour }));
-    picture.append(shape("text", { x: along + 13, y: 32, "font-size": 11.5 }, label));
+    picture.append(svg("rect", { x: along, y: 26, width: 10, height: 4, fill: colour }));
+    picture.append(svg("text", { x: along + 13, y: 32, "font-size": 11.5 }, label));
     along += 24 + 5.8 * label.length;
   }
   const columns = ["curve", "split", xLabel || "x", "value", "low", "high"];
@@ -141,9 +109,9 @@ export function lines({ title, series, xLabel = "", yLabel = "", logarithmic = f
 
 // Values at the pointer, in the corner of the figure.
 function follow(whole, picture, series, x, left, right) {
-  const words = shape("text", { x: WIDTH - RIGHT - 2, y: TOP + 9, "text-anchor": "end", "font-size": 12,
+  const words = svg("text", { x: WIDTH - RIGHT - 2, y: TOP + 9, "text-anchor": "end", "font-size": 12,
     "paint-order": "stroke" });
-  const line = shape("line", { y1: TOP, y2: HEIGHT - BOTTOM, stroke: "currentColor", "stroke-opacity": 0 });
+  const line = svg("line", { y1: TOP, y2: HEIGHT - BOTTOM, stroke: "currentColor", "stroke-opacity": 0 });
   picture.append(line, words);
   const hide = () => { words.textContent = ""; line.setAttribute("stroke-opacity", 0); };
   whole.addEventListener("pointermove", (event) => {
@@ -152,7 +120,7 @@ function follow(whole, picture, series, x, left, right) {
     const near = series.filter((each) => each.points.length).map((each) => each.points.reduce((best, point) =>
       (Math.abs(point[0] - at) < Math.abs(best[0] - at) ? point : best)));
     if (!near.length || at < left || at > right) { hide(); return; }
-    words.textContent = `${brief(near[0][0])}: ${near.slice(0, 4).map((point) => shown(point[1])).join(", ")}`;
+    words.textContent = `${short(near[0][0])}: ${near.slice(0, 4).map((point) => shown(point[1])).join(", ")}`;
     line.setAttribute("x1", x(near[0][0]));
     line.setAttribute("x2", x(near[0][0]));
     line.setAttribute("stroke-opacity", 0.4);
@@ -167,21 +135,21 @@ export function figure(context, chart, name, note = "") {
     saved.querySelector("g").setAttribute("color", context.theme?.ink ?? "#18212d");
     return saved;
   };
-  return el("figure", { class: "data-box" }, chart.picture, note && el("figcaption", {}, note),
+  return element("figure", { class: "data-box" }, chart.picture, note && element("figcaption", {}, note),
     context.figure ? context.figure(copy, chart.rows, name) : "");
 }
 
 // Buttons of a list; the one with the chosen id is marked. Its buttons keep their focus when the list is drawn again.
 export function listOf(rows, choose) {
-  return el("ul", { class: "data-list" }, rows.map(({ id, name, small }) => el("li", {}, el("button",
-    { type: "button", "data-id": id, onclick: () => choose(id) }, name, el("small", {}, small)))));
+  return element("ul", { class: "data-list" }, rows.map(({ id, name, small }) => element("li", {}, element("button",
+    { type: "button", "data-id": id, onclick: () => choose(id) }, name, element("small", {}, small)))));
 }
 
 export function replaceList(list, parts) {
-  const focused = list.contains(document.activeElement) ? document.activeElement.dataset.id : null;
-  const scrolls = [...list.querySelectorAll("ul")].map((each) => each.scrollTop);
+  const focused = list.querySelector("button:focus")?.dataset.id ?? null;
+  const scrolled = () => [list, ...list.querySelectorAll("ul")], tops = scrolled().map((each) => each.scrollTop);
   list.replaceChildren(...parts);
-  list.querySelectorAll("ul").forEach((each, place) => { each.scrollTop = scrolls[place] ?? 0; });
+  scrolled().forEach((each, place) => { each.scrollTop = tops[place] ?? 0; });
   if (focused !== null) [...list.querySelectorAll("button")].find((each) => each.dataset.id === focused)?.focus();
 }
 
@@ -190,27 +158,8 @@ export function markChosen(list, id) {
 }
 
 export function remark(kind, title, ...paragraphs) {
-  return el("div", { class: `data-remark data-${kind}` }, el("h3", {}, title),
-    paragraphs.filter(Boolean).map((words) => el("p", {}, words)));
-}
-
-// An answer of the server, or its sentence as an error.
-export async function ask(context, path, options = {}) {
-  let response;
-  try {
-    response = await fetch(context.api + path, options);
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Error("The server does not answer; is hypersphere explore still running?");
-  }
-  let tree;
-  try {
-    tree = await response.json();
-  } catch {
-    throw new Error("The answer of the server cannot be read.");
-  }
-  if (!response.ok) throw new Error(tree.error ?? "The server refused.");
-  return tree;
+  return element("div", { class: `data-remark data-${kind}` }, element("h3", {}, title),
+    paragraphs.filter(Boolean).map((words) => element("p", {}, `${words[0].toUpperCase()}${words.slice(1)}`)));
 }
 
 export function route(kind, id) {

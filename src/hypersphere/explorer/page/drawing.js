@@ -17,7 +17,7 @@ function build(node, attributes, children) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
   return node;
 }
 
@@ -30,7 +30,7 @@ export function short(value) {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e5 || size < 1e-3) return value.toExponential(1);
+  if (size >= 1e5 || size < 1e-3) return value.toExponential(1).replace(".0e", "e").replace("e+", "e");
   return String(Number(value.toPrecision(size >= 100 ? 4 : 3)));
 }
 
@@ -106,7 +106,7 @@ export function slider({ label, low, high, log, whole, value, format = short, hi
     oninput: () => { const chosen = fromShare(input.value / steps); show(chosen); onchange(chosen); } });
   const show = (v) => { output.textContent = format(v); input.setAttribute("aria-valuetext", format(v)); };
   const set = (v) => {
-    if (document.activeElement !== input) input.value = Math.round(clamp(toShare(v), 0, 1) * steps);
+    if (!input.matches(":focus")) input.value = Math.round(clamp(toShare(v), 0, 1) * steps);
     show(v);
   };
   set(value);
@@ -182,7 +182,8 @@ export function linePlot({ width, height, series, x, y, theme, marker, label, le
     drawn.append(text(box.left - 6, py(tick) + 4, (y.format ?? short)(tick), theme, { "text-anchor": "end" }));
   }
   for (const tick of x.ticks ?? ticks(x.low, x.high)) {
-    drawn.append(text(px(tick), box.bottom + 15, (x.format ?? short)(tick), theme, { "text-anchor": "middle" }));
+    const words = (x.format ?? short)(tick), overhangs = px(tick) + 3.5 * words.length > width;
+    drawn.append(text(overhangs ? width : px(tick), box.bottom + 15, words, theme, { "text-anchor": overhangs ? "end" : "middle" }));
   }
   if (x.label) drawn.append(text((box.left + box.right) / 2, height - 6, x.label, theme, { "text-anchor": "middle" }));
   let after = box.left;
@@ -194,7 +195,8 @@ export function linePlot({ width, height, series, x, y, theme, marker, label, le
       pieces.push(`${pen}${px(a).toFixed(1)},${py(b).toFixed(1)}`);
       pen = "L";
     }
-    const stroke = { stroke: colour, "stroke-width": 2, "stroke-dasharray": dash, fill: "none" };
+    if (pieces.length === 1) pieces.push(pieces[0].replace("M", "L")); // a dot
+    const stroke = { stroke: colour, "stroke-width": 2, "stroke-dasharray": dash, "stroke-linecap": "round", fill: "none" };
     drawn.append(svg("path", { d: pieces.join(""), ...stroke }));
     if (!legend) continue;
     drawn.append(svg("line", { x1: after, x2: after + 20, y1: 10, y2: 10, ...stroke }));

@@ -1,30 +1,44 @@
 // Your embeddings: two views from files or a run, under every lens of the package. Python computes all of it.
-import { ask, el, figure, lines, remark, shown, table } from "./charts.js";
+import { figure, lines, remark, shown, table } from "./charts.js";
+import { element } from "./drawing.js";
 
 const JOINED = 4; // bins of Python's histograms that make one here
 
 export function create(context) {
-  const element = el("section", { class: "page data-page data-root", "aria-label": "Your embeddings" });
-  const status = el("p", { role: "status", "aria-live": "polite" });
-  const result = el("div", { class: "data-page" });
+  const root = element("section", { class: "page data-page data-root", "aria-label": "Your embeddings" });
+  const status = element("p", { role: "status", "aria-live": "polite" });
+  const result = element("div", { class: "data-page" });
   let asked = "", stopper = null, runs = [], listed = "";
   const names = {}; // of what was uploaded, by its id
 
+  const objective = element("select", { onchange: () => context.setState({ lens: objective.value }) },
+    (context.data?.objectives ?? []).map((each) => element("option", { value: each.name }, each.name)));
+  const lens = element("label", {}, "Anatomy of", objective);
+
   if (!context.api) {
-    element.append(el("h2", {}, "Your embeddings"));
-    if (context.data?.embeddings) show(context.data.embeddings);
-    else element.append(el("p", {}, "Python examines embeddings: run “hypersphere explore --embeddings FILE”, or call " +
-      "hs.explore(z1=…, z2=…) in a notebook."));
-    element.append(result);
-    return { element, update() {}, destroy() {} };
+    const given = context.data?.embeddings;
+    root.append(element("h2", {}, "Your embeddings"),
+      given ? "" : element("p", {}, "Python examines embeddings: run “hypersphere explore --embeddings FILE”, or call " +
+        "hs.explore(z1=…, z2=…) in a notebook."),
+      given && context.ask ? element("div", { class: "data-bar" }, lens) : "", status, result);
+    if (given) {
+      asked = new URLSearchParams({ objective: given.anatomy.objective }).toString();
+      show(given);
+    }
+    const follow = (state) => {
+      objective.value = state.lens || given?.anatomy.objective;
+      if (given && context.ask) examine({ lens: objective.value });
+    };
+    follow(context.state);
+    return { element: root, update: follow, destroy() { stopper?.abort(); } };
   }
 
-  const input = el("input", { type: "file", multiple: true, id: "data-files", accept: ".npy,.npz,.safetensors,.parquet,.txt",
+  const input = element("input", { type: "file", multiple: true, id: "data-files", accept: ".npy,.npz,.safetensors,.parquet,.txt",
     onchange: () => { send([...input.files]); input.value = ""; } });
-  const drop = el("div", { class: "data-drop" },
-    el("label", { for: "data-files" }, "Drop two views here (npy, npz, safetensors, parquet), and a text with a line for " +
+  const drop = element("div", { class: "data-drop" },
+    element("label", { for: "data-files" }, "Drop two views here (npy, npz, safetensors, parquet), and a text with a line for " +
       "every row if you have one; or choose files: "), input,
-    el("p", { class: "data-soft" }, "One file may hold both views: arrays z1 and z2, or an npy of shape (2, N, D). Row i of " +
+    element("p", { class: "data-soft" }, "One file may hold both views: arrays z1 and z2, or an npy of shape (2, N, D). Row i of " +
       "the second view is the positive of row i of the first. Files stay on this computer and are never unpickled."));
   drop.addEventListener("dragover", (event) => { event.preventDefault(); drop.classList.add("data-over"); });
   drop.addEventListener("dragleave", () => drop.classList.remove("data-over"));
@@ -33,15 +47,13 @@ export function create(context) {
     drop.classList.remove("data-over");
     send([...event.dataTransfer.files]);
   });
-  const source = el("select", { onchange: () => context.setState({ source: source.value, second: "", texts: "" }) });
-  const objective = el("select", { onchange: () => context.setState({ lens: objective.value }) },
-    (context.data?.objectives ?? []).map((each) => el("option", { value: each.name }, each.name)));
-  const arrays = el("input", { type: "text", placeholder: "z1,z2", size: 12, spellcheck: "false",
+  const source = element("select", { onchange: () => context.setState({ source: source.value, second: "", texts: "" }) });
+  const arrays = element("input", { type: "text", placeholder: "z1,z2", size: 12, spellcheck: "false",
     onchange: () => context.setState({ arrays: arrays.value }) });
-  element.append(el("h2", {}, "Your embeddings"), drop, el("div", { class: "data-bar" },
-    el("label", {}, "Embeddings of", source), el("label", {}, "Anatomy of", objective),
-    el("label", {}, "Arrays, if a file holds several", arrays)), status, result);
-  ask(context, "runs").then((answer) => { runs = answer.runs.filter((run) => run.embeddings); update(context.state); })
+  root.append(element("h2", {}, "Your embeddings"), drop, element("div", { class: "data-bar" },
+    element("label", {}, "Embeddings of", source), lens,
+    element("label", {}, "Arrays, if a file holds several", arrays)), status, result);
+  context.ask("runs").then((answer) => { runs = answer.runs.filter((run) => run.embeddings); update(context.state); })
     .catch((error) => { status.textContent = error.message; });
 
   function choices(state) {
@@ -52,7 +64,7 @@ export function create(context) {
     const chosen = state.source ?? "";
     if (!options.some(([value]) => value === chosen)) options.push([chosen, chosen]);
     const now = JSON.stringify(options);
-    if (now !== listed) source.replaceChildren(...options.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
+    if (now !== listed) source.replaceChildren(...options.map(([value, text]) => element("option", { value, selected: value === chosen }, text)));
     listed = now;
     source.value = chosen;
   }
@@ -67,7 +79,7 @@ export function create(context) {
         if (file.size > largest) throw new Error(`${file.name} is larger than ${shown(Math.round(largest / 1e6))} MB, the most ` +
           "that can be uploaded; hypersphere explore --embeddings FILE reads it where it is.");
         status.textContent = `Reading ${file.name} …`;
-        const kept = await ask(context, `embeddings?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
+        const kept = await context.ask(`embeddings?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
         names[kept.id] = kept.name;
         const role = views.indexOf(file) === 1 ? "second" : views.includes(file) ? "source" : "texts";
         change[role] = `upload:${kept.id}`;
@@ -98,10 +110,10 @@ export function create(context) {
     status.textContent = "Python is examining the embeddings …";
     result.setAttribute("aria-busy", "true");
     try {
-      const answer = await ask(context, `embeddings?${now}`, { signal: stopper.signal });
+      const answer = await context.ask(`embeddings?${now}`, { signal: stopper.signal });
       if (now !== asked) return;
       status.textContent = "";
-      show(answer, `${context.api}parquet?${question(state)}`);
+      show(answer, context.api ? `${context.api}parquet?${question(state)}` : "");
     } catch (error) {
       if (error.name === "AbortError" || now !== asked) return;
       status.textContent = error.message;
@@ -116,16 +128,16 @@ export function create(context) {
     const views = Object.keys(answer.spectrum);
     const values = (row) => [row[0], ...views.map((_, place) => row[1][place] ?? ""), row[2]];
     result.replaceChildren(
-      el("p", {}, `${answer.name}: ${shown(answer.rows)} rows of ${answer.dims} dimensions, ` +
+      element("p", {}, `${answer.name}: ${shown(answer.rows)} rows of ${answer.dims} dimensions, ` +
         `${answer.views === 2 ? "two views" : "one view"}. ${answer.note ?? ""}`),
       remark(kind, `${diagnosis.question} ${diagnosis.answer}`, `Verdict: ${diagnosis.verdict}.`),
       ...diagnosis.findings.map((each) => remark(each.grave ? "bad" : "warn", each.name, each.words,
         `Evidence: ${each.evidence}`, `Remedy: ${each.remedy}`)),
-      el("div", { class: "data-figures" }, cosines(answer), spectrum(answer), kept(answer)),
+      element("div", { class: "data-figures" }, cosines(answer), spectrum(answer), kept(answer)),
       ...anatomy(answer.anatomy), ...advice(answer.advice), ...pairs(answer.pairs, answer.views),
-      el("h2", {}, "All numbers"), table(["", ...views, "meaning"], diagnosis.table.map(values), "Diagnosis"),
-      el("p", { class: "data-soft" }, diagnosis.sampled),
-      parquet ? el("p", {}, el("a", { href: parquet, download: "" }, "Download as parquet"),
+      element("h2", {}, "All numbers"), table(["", ...views, "meaning"], diagnosis.table.map(values), "Diagnosis"),
+      element("p", { class: "data-soft" }, diagnosis.sampled),
+      parquet ? element("p", {}, element("a", { href: parquet, download: "" }, "Download as parquet"),
         ", then look at it with: embedding-atlas FILE.parquet --vector vector") : "");
   }
 
@@ -159,20 +171,20 @@ export function create(context) {
   }
 
   function anatomy(part) {
-    const heading = el("h2", {}, `Anatomy: what ${part.objective} does to these anchors`);
-    if (part.sentence) return [heading, el("p", {}, part.sentence)];
-    return [heading, el("p", {}, part.verdict), table(["measured", "value"], Object.entries(part.numbers), "Anatomy"),
-      el("details", {}, el("summary", {}, "What the words mean"),
-        Object.entries(part.legend).map(([word, meaning]) => el("p", {}, el("b", {}, word), `: ${meaning}`)),
-        el("p", {}, `On ${part.batch}; scope ${part.scope}. ${part.conventions}.`))];
+    const heading = element("h2", {}, `Anatomy: what ${part.objective} does to these anchors`);
+    if (part.sentence) return [heading, element("p", {}, part.sentence)];
+    return [heading, element("p", {}, part.verdict), table(["measured", "value"], Object.entries(part.numbers), "Anatomy"),
+      element("details", {}, element("summary", {}, "What the words mean"),
+        Object.entries(part.legend).map(([word, meaning]) => element("p", {}, element("b", {}, word), `: ${meaning}`)),
+        element("p", {}, `On ${part.batch}; scope ${part.scope}. ${part.conventions}.`))];
   }
 
   function advice(part) {
     const rows = part.rows.map((each) => each.parameter ? [each.objective, each.parameter, each.value, each.default,
       `${Math.round(100 * each.past_default)} %`] : [each.objective, "–", "–", "–", each.sentence]);
-    return [el("h2", {}, "Advice on temperature and margin"), rows.length ? table(["objective", "setting", "advised", "default",
+    return [element("h2", {}, "Advice on temperature and margin"), rows.length ? table(["objective", "setting", "advised", "default",
       "anchors past the edge with the default"], rows, `With ${part.negatives} negatives`) : "",
-      el("p", { class: "data-soft" }, part.sentence)];
+      element("p", { class: "data-soft" }, part.sentence)];
   }
 
   function pairs(part, views) {
@@ -181,7 +193,7 @@ export function create(context) {
     if (views === 2) lists.push(
       ["hardest", "Hardest negatives, beside their anchors' positives", ["anchor", "negative", "cosine", "its positive"]],
       ["farthest", "Farthest positives", ["row", "row", "cosine"]]);
-    return [el("h2", {}, "Pairs to look at"), el("div", { class: "data-figures" }, lists.map(([key, title, header]) => table(header, (part[key] ?? []).map((pair) =>
+    return [element("h2", {}, "Pairs to look at"), element("div", { class: "data-figures" }, lists.map(([key, title, header]) => table(header, (part[key] ?? []).map((pair) =>
       [words(pair, 0), words(pair, 1), pair.cosine, ...("positive" in pair ? [pair.positive] : [])]), title)))];
   }
 
@@ -195,5 +207,5 @@ export function create(context) {
   }
 
   update(context.state);
-  return { element, update, destroy() { stopper?.abort(); } };
+  return { element: root, update, destroy() { stopper?.abort(); } };
 }

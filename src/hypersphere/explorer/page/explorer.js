@@ -1,7 +1,7 @@
 // The explorer: mount(element, options) shows it in an element, as a page of its own, in a notebook or in a document.
 //   options = {api: "/api/" or null, data: {objectives, version}, url: whether the view is kept in the address,
-//   state: {page, …} the first view where it is not}
-// Without an api everything comes from data, which is what /api/catalogue returns.
+//   state: {page, …} the first view where it is not, model: that of a notebook's widget, whose kernel answers}
+// Without an api everything comes from data, which is what /api/catalogue returns, and from the kernel.
 // An element with the attribute data-explorer is mounted by itself: data-api names the api, data-catalogue a file.
 
 import { create as createEmbeddings } from "./embeddings.js";

@@ -7,6 +7,7 @@ import { computeMap, differenceOf, fromPython, lookUp, NEGATIVE, POSITIVE, QUANT
 import { drawPanel } from "./panel.js";
 
 const DEGREE = Math.PI / 180, NEGATIVES = 127, SPREAD = 0.1, MOST = 511;
+const NARROWEST = 270; // pixels of a map with its frame
 const TICKS = { positive: [30, 60, 90], negative: [45, 90, 135, 180] };
 
 export function create(context) {
@@ -64,7 +65,7 @@ export function create(context) {
 
   // An objective without a closed form: its map is computed by Python, if there is a Python to ask.
   function askPython(name, settings, key) {
-    if (!context.api) {
+    if (!context.ask) {
       return { note: `${name} has no closed form, so Python computes its map. Open the page with "hypersphere explore" to see it.` };
     }
     asked[name] = key;
@@ -79,10 +80,9 @@ export function create(context) {
   async function answerOf(name, settings) {
     const query = new URLSearchParams({ objective: name, ...settings, negatives: Math.min(negatives(), 31) });
     try {
-      const answer = await fetch(`${context.api}map?${query}`), body = await answer.json();
-      return answer.ok ? fromPython(body) : { note: `Python could not compute this map: ${body.error ?? answer.status}` };
-    } catch {
-      return { note: "The server gives no answer that can be read. Is it still running?" };
+      return fromPython(await context.ask(`map?${query}`));
+    } catch (error) {
+      return { note: `Python could not compute this map: ${error.message}` };
     }
   }
 
@@ -133,12 +133,13 @@ export function create(context) {
   function drawMaps() {
     const shown = sides().map((side) => ({ side, name: nameOf(side), map: mapOf(side) }));
     const difference = shown.length === 2 && shown.every(({ map }) => map.positive);
-    const columns = difference ? 3 : shown.length * quantities().length > 1 ? 2 : 1, fits = room < 560 ? 1 : columns;
+    const columns = difference ? 3 : shown.length * quantities().length > 1 ? 2 : 1;
+    const fits = room < 560 ? 1 : Math.min(columns, Math.floor((room + 16) / (NARROWEST + 16)));
     const width = Math.floor(Math.min((room - 16 * (fits - 1)) / fits, 560) - 24);
     const now = JSON.stringify([shown.map(({ map }) => [map.key, map.note]), quantities(), width, context.theme.dark]);
     if (now !== drawnMaps) {
       drawnMaps = now;
-      maps.dataset.columns = columns;
+      maps.dataset.columns = fits;
       const before = new Map(panels.map((panel) => [panel.key, panel]));
       panels = quantities().flatMap((quantity) => wanted(quantity, shown, difference)).map((panel) => {
         const key = JSON.stringify([panel.name, panel.title, panel.map.key, panel.map.note, width, context.theme.dark]);
@@ -184,6 +185,7 @@ export function create(context) {
   function drawCuts(shown) {
     const quantity = quantities().includes(watched) ? watched : quantities()[0], { title } = QUANTITIES[quantity];
     const present = shown.filter(({ map }) => map.positive), [p, q] = pointer();
+    readout.hidden = cuts.hidden = !present.length;
     readout.replaceChildren(element("span", { class: "at" }, `Positive at ${degrees(p)}, negatives at ${degrees(q)}: `),
       ...present.map(({ name, map }) => element("span", {}, element("strong", {}, name), inWords(map, p, q))));
     cuts.replaceChildren(

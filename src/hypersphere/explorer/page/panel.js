@@ -45,7 +45,7 @@ export function drawPanel(panel, canvas, context, on) {
     onpointermove: pointed, onpointerdown: pointed, onkeydown: on.key }, canvas, drawing);
   surface.style.height = `${frame.total}px`;
   const says = diverging ? "Orange: the first is larger. Purple: the second." : QUANTITIES[quantity].says;
-  const node = element("figure", { class: "panel", "data-quantity": quantity }, heading, surface,
+  const node = element("figure", { class: diverging ? "panel difference" : "panel", "data-quantity": quantity }, heading, surface,
     element("figcaption", {}, says, map.note ? ` ${map.note}` : ""),
     context.figure(() => exported(drawing, canvas, frame), () => rowsOf(panel), panel.name));
   return { node, mark: (p, q) => mark.replaceChildren(...cross(frame, p, q)) };

@@ -1,6 +1,6 @@
 // Where points on the sphere begin, and how they move.
 
-const SAME_PLACE = Math.cos(Math.PI / 360); // half a degree
+const SAME_PLACE = Math.cos(Math.PI / 90); // two degrees
 export const STARTS = { random: "random", cone: "a cone", collapsed: "collapsed", lines: "three lines", clusters: "clusters" };
 
 function generator(seed) { // mulberry32
@@ -58,9 +58,10 @@ export function descend(rows, gradient, rate) {
   }
 }
 
-// How many places the points are in: those within half a degree of each other share one.
-export function countPlaces(x) {
-  const places = [], cosine = (i, j) => x[i] * x[j] + x[i + 1] * x[j + 1] + x[i + 2] * x[j + 2];
-  for (let i = 0; i < x.length; i += 3) if (!places.some((j) => cosine(i, j) > SAME_PLACE)) places.push(i);
+// How many places the points and their positives are in: those within two degrees of each other share one.
+export function countPlaces(x, y) {
+  const all = [...x, ...y], places = [];
+  const cosine = (i, j) => all[i] * all[j] + all[i + 1] * all[j + 1] + all[i + 2] * all[j + 2];
+  for (let i = 0; i < all.length; i += 3) if (!places.some((j) => cosine(i, j) > SAME_PLACE)) places.push(i);
   return places.length;
 }

@@ -1,26 +1,40 @@
 // Runs and studies: learning curves with verdicts where they happened, tables of compare, live while they go on.
-import { ask, el, figure, lines, listOf, markChosen, remark, replaceList, route, shown, table } from "./charts.js";
+import { figure, lines, listOf, markChosen, remark, replaceList, route, shown, table } from "./charts.js";
+import { element } from "./drawing.js";
 
 const SPLITS = { training: "a training batch: solid", held_out: "held-out data: dashed", validation: "validation: dotted" };
 
 export function create(context) {
-  const element = el("section", { class: "page data-page data-root", "aria-label": "Runs and studies" });
-  const status = el("p", { role: "status", "aria-live": "polite", class: "data-soft" });
-  const list = el("div", { role: "navigation", "aria-label": "Runs and studies" });
-  const main = el("div", { class: "data-page" });
+  const root = element("section", { class: "page data-page data-root", "aria-label": "Runs and studies" });
+  const status = element("p", { role: "status", "aria-live": "polite", class: "data-soft" });
+  const list = element("div", { role: "navigation", "aria-label": "Runs and studies" });
+  const main = element("div", { class: "data-page" });
   let events = null, shownId = null, known = { runs: [], studies: [] }, ended = false;
-  element.append(el("h2", {}, "Runs and studies"), status, el("div", { class: "data-split" }, list, main));
+  root.append(element("h2", {}, "Runs and studies"), status,
+    context.api ? element("div", { class: "data-split" }, list, main) : main);
 
   if (!context.api) {
     const run = context.data?.run;
     if (run) showRun(run);
+    if (run && context.ask) status.after(element("p", {},
+      element("button", { type: "button", class: "quiet", onclick: readAgain }, "Read it again")));
     else status.textContent = "Runs are read where they are: run “hypersphere explore --runs DIR --studies DIR”.";
-    return { element, update() {}, destroy() {} };
+    return { element: root, update() {}, destroy() {} };
+  }
+
+  // In a notebook, of the run that hs.explore was given.
+  async function readAgain() {
+    try {
+      showRun(await context.ask("run"));
+      status.textContent = "";
+    } catch (error) {
+      status.textContent = error.message;
+    }
   }
 
   async function refresh() {
     try {
-      const [runs, studies] = await Promise.all([ask(context, "runs"), ask(context, "studies")]);
+      const [runs, studies] = await Promise.all([context.ask("runs"), context.ask("studies")]);
       known = { runs: runs.runs, studies: studies.studies };
       status.textContent = [runs.sentence, studies.sentence].filter(Boolean).join(" ");
       drawList();
@@ -31,9 +45,9 @@ export function create(context) {
 
   function drawList() {
     const parts = [];
-    if (known.studies.length) parts.push(el("h3", {}, "Studies"), listOf(
+    if (known.studies.length) parts.push(element("h3", {}, "Studies"), listOf(
       known.studies.map((row) => ({ ...row, small: row.state })), (id) => context.setState({ study: id, run: "" })));
-    if (known.runs.length) parts.push(el("h3", {}, "Runs"), listOf(
+    if (known.runs.length) parts.push(element("h3", {}, "Runs"), listOf(
       known.runs.map((row) => ({ ...row, small: [row.objective, row.state].filter(Boolean).join(", ") })),
       (id) => context.setState({ run: id, study: "" })));
     replaceList(list, parts);
@@ -45,16 +59,16 @@ export function create(context) {
     if (id === shownId && !again) return;
     shownId = id;
     markChosen(list, state.study || state.run || "");
-    if (!id) { main.replaceChildren(el("p", {}, "Choose a run or a study.")); return; }
-    if (!again) main.replaceChildren(el("p", { role: "status" }, "Reading …"));
+    if (!id) { main.replaceChildren(element("p", { class: "data-choose" }, "Choose a run or a study.")); return; }
+    if (!again) main.replaceChildren(element("p", { role: "status" }, "Reading …"));
     try {
-      const answer = await ask(context, state.study ? route("studies", state.study) : route("runs", state.run));
+      const answer = await context.ask(state.study ? route("studies", state.study) : route("runs", state.run));
       if (shownId !== id || ended) return;
       const top = again ? window.scrollY : null;
       if (state.study) showStudy(answer); else showRun(answer);
       if (top !== null) window.scrollTo(window.scrollX, top);
     } catch (error) {
-      if (shownId === id && !again) main.replaceChildren(el("p", { role: "alert" }, error.message));
+      if (shownId === id && !again) main.replaceChildren(element("p", { role: "alert" }, error.message));
     }
   }
 
@@ -65,35 +79,36 @@ export function create(context) {
       series: panel.curves, logarithmic: panel.logarithmic, limits: panel.limits, marks, xLabel: "step" }),
       `${run.name} ${panel.title}`));
     const key = [...splits].map((split) => SPLITS[split]).filter(Boolean).join("; ");
-    main.replaceChildren(el("h3", {}, run.name),
-      el("p", {}, [run.objective, run.state, run.steps ? `${shown(run.steps)} steps` : "", run.outcome].filter(Boolean).join(", "), "."),
-      run.sentence ? el("p", { role: "status" }, run.sentence) : "",
+    main.replaceChildren(element("h3", {}, run.name),
+      element("p", {}, `${[run.objective, run.state, run.steps ? `${shown(run.steps)} steps` : ""].filter(Boolean).join(", ")}. `,
+        run.outcome ? `${run.outcome.replace(/\.$/, "")}.` : ""),
+      run.sentence ? element("p", { role: "status" }, run.sentence) : "",
       ...run.events.map((each) => remark("bad", `Step ${each.step}: ${each.name}`, each.sentence, each.advice && `Try: ${each.advice}`)),
       run.panels.length && !run.events.length ? remark("good", "No verdict against this run") : "",
-      key ? el("p", { class: "data-soft" }, `${key}; red lines: where a verdict began.`) : "",
-      el("div", { class: "data-figures" }, charts),
+      key ? element("p", { class: "data-soft" }, `${key}; red lines: where a verdict began.`) : "",
+      element("div", { class: "data-figures" }, charts),
       Object.keys(run.scores).length ? table(["score", "value"], Object.entries(run.scores), "Scores at the end") : "",
-      run.embeddings && context.api ? el("p", {}, el("a", {
+      run.embeddings && context.api ? element("p", {}, element("a", {
         href: `#embeddings?${new URLSearchParams({ source: `run:${run.id}` })}` }, "Examine its embeddings")) : "",
-      run.recipe ? el("details", {}, el("summary", {}, "Recipe"), el("pre", { class: "data-recipe" }, run.recipe)) : "");
+      run.recipe ? element("details", {}, element("summary", {}, "Recipe"), element("pre", { class: "data-recipe" }, run.recipe)) : "");
   }
 
   function showStudy(study) {
-    const cells = (row) => row.map((cell, place) => (place ? el("span", { class: "data-one-line" }, cell) : cell));
+    const cells = (row) => row.map((cell, place) => (place ? element("span", { class: "data-one-line" }, cell) : cell));
     const [first, others] = [study.verdict.slice(0, 3), study.verdict.slice(3)];
-    const sentences = (words) => words.map((sentence) => el("p", {}, sentence));
-    const runs = study.runs.slice(0, 200).map((row) => [el("button", { type: "button", onclick: () =>
+    const sentences = (words) => words.map((sentence) => element("p", {}, sentence));
+    const runs = study.runs.slice(0, 200).map((row) => [element("button", { type: "button", onclick: () =>
       context.setState({ run: row.id, study: "" }) }, row.name), row.objective, row.state]);
-    main.replaceChildren(el("h3", {}, study.name),
-      study.sentence ? el("p", { role: "status" }, study.sentence) : "",
+    main.replaceChildren(element("h3", {}, study.name),
+      study.sentence ? element("p", { role: "status" }, study.sentence) : "",
       ...sentences(first),
-      others.length ? el("details", {}, el("summary", {}, `${others.length} more sentences`), sentences(others)) : "",
+      others.length ? element("details", {}, element("summary", {}, `${others.length} more sentences`), sentences(others)) : "",
       study.rows.length ? table(study.header, study.rows.map(cells), study.complete ? "Results" : "Results so far") : "",
-      study.report ? el("p", {}, el("a", { href: context.api + route("report", study.id), target: "_blank", rel: "noopener" },
+      study.report ? element("p", {}, element("a", { href: context.api + route("report", study.id), target: "_blank", rel: "noopener" },
         "The whole report")) : "",
-      study.picture ? el("figure", { class: "data-box" }, el("img", { alt: `Ranking of ${study.name}`, loading: "lazy",
+      study.picture ? element("figure", { class: "data-box" }, element("img", { alt: `Ranking of ${study.name}`, loading: "lazy",
         src: context.api + route("figure", `${study.id}/ranking.png`) })) : "",
-      runs.length ? el("details", {}, el("summary", {}, `${study.runs.length} runs`), table(["run", "objective", "state"], runs, "Runs")) : "");
+      runs.length ? element("details", {}, element("summary", {}, `${study.runs.length} runs`), table(["run", "objective", "state"], runs, "Runs")) : "");
   }
 
   // Open while the page is seen: a browser has six connections to a server for all its tabs.
@@ -127,7 +142,7 @@ export function create(context) {
   follow();
   open(context.state);
   return {
-    element,
+    element: root,
     update(state) { open(state); },
     destroy() { ended = true; rest(); document.removeEventListener("visibilitychange", seen); },
   };

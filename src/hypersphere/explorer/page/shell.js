@@ -1,6 +1,8 @@
 // The frame of all pages: navigation, the view in the address, light and dark, downloads, the guided tour.
 
 import { element, svg } from "./drawing.js";
+import { presetNamed } from "./presets.js";
+import { kernelOf, serverAt } from "./python.js";
 import { STEPS } from "./tour.js";
 
 const THEMES = {
@@ -12,9 +14,10 @@ const THEMES = {
 
 export function createShell(root, pages, options) {
   const states = Object.fromEntries(pages.map(({ id }) => [id, {}]));
-  const remembered = recall("hypersphere-theme");
   const prefers = window.matchMedia("(prefers-color-scheme: dark)");
-  let dark = remembered ? remembered === "dark" : prefers.matches;
+  const kernel = options.model ? kernelOf(options.model) : null;
+  const ask = options.api ? serverAt(options.api) : kernel?.ask ?? null;
+  let dark = usualDark();
   let current = pages[0], page = null, frame = 0, address = 0;
 
   const button = (kind, onclick, ...caption) => element("button", { type: "button", class: kind, onclick }, ...caption);
@@ -25,21 +28,26 @@ export function createShell(root, pages, options) {
   const themeButton = button("quiet", () => setTheme(!dark, true));
   const main = element("main", { tabindex: -1 });
   const status = element("p", { class: "status", role: "status" });
-  root.className = "explorer";
-  root.replaceChildren(
+  root.className = options.url ? "explorer whole" : "explorer";
+  root.dataset.lmSuppressShortcuts = "true"; // an arrow key that moves a slider does not also move JupyterLab's cells
+  root.replaceChildren(element("div", { class: "frame" }, // whose width decides how many columns there are
     element("header", {},
       element("p", { class: "brand" }, "hypersphere", element("span", {}, " explorer")), nav,
       element("div", { class: "tools" }, tourButton, options.url ? copyButton : null, themeButton)),
-    main, status);
+    main));
+  if (options.url) root.append(status);
+  else main.before(status);
 
   // What a page gets. A page that is no longer shown may still change its own state, not that of its successor.
   function contextOf(id) {
     return {
       get state() { return states[id]; },
       get theme() { return theme(); },
-      api: options.api,
+      api: options.api, // where pictures and downloads are
+      ask, // a question to Python, or null
       data: options.data ?? { objectives: [], version: "" },
       setState: (partial) => setState(id, partial),
+      replaceState: (state) => go(id, { ...state }),
       download, figure, announce,
     };
   }
@@ -119,8 +127,16 @@ export function createShell(root, pages, options) {
     page?.update(states[current.id]);
   }
 
-  function followSystem(event) {
-    if (!recall("hypersphere-theme")) setTheme(event.matches, false);
+  // What was chosen; else as the notebook around; else as the system.
+  function usualDark() {
+    const remembered = recall("hypersphere-theme"), { jpThemeLight } = document.body.dataset;
+    if (remembered) return remembered === "dark";
+    if (!options.url && jpThemeLight) return jpThemeLight === "false";
+    return (!options.url && document.body.matches(".dark, .dark-theme")) || prefers.matches;
+  }
+
+  function followSystem() {
+    setTheme(usualDark(), false);
   }
 
   // -------------------------------------------------------------------------------------------------- keyboard
@@ -128,12 +144,13 @@ export function createShell(root, pages, options) {
   function alongTabs(event) {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
-    const at = tabs.indexOf(document.activeElement);
+    const at = tabs.findIndex((tab) => tab.matches(":focus"));
     tabs[(at + step + tabs.length) % tabs.length].focus();
     event.preventDefault();
   }
 
   function shortcuts(event) {
+    if (!options.url) event.stopPropagation(); // a notebook has meanings of its own for keys
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, select, textarea")) return;
     if (event.key === "Escape" && card) endTour();
     const number = Number(event.key);
@@ -174,13 +191,13 @@ export function createShell(root, pages, options) {
   let card = null, lit = null;
 
   function tour(at) {
-    const { page: id, state, title, words, light, act } = STEPS[at];
+    const { page: id, preset, title, words, light, act } = STEPS[at], { state } = preset ? presetNamed(preset) : STEPS[at];
     lit?.classList.remove("lit");
     go(id, { ...state });
     if (act) page.act();
     lit = light ? main.querySelector(light) : null;
     lit?.classList.add("lit");
-    lit?.scrollIntoView({ block: "nearest", behavior: "auto" });
+    if (options.url) lit?.scrollIntoView({ block: "nearest", behavior: "auto" });
     const last = at + 1 === STEPS.length;
     const fresh = element("section", { class: "tour", role: "dialog", "aria-label": `Tour, step ${at + 1} of ${STEPS.length}` },
       element("p", { class: "count" }, `${at + 1} of ${STEPS.length}`),
@@ -190,8 +207,10 @@ export function createShell(root, pages, options) {
         last ? button("primary", endTour, "Explore on your own") : button("primary", () => tour(at + 1), "Next")));
     card?.remove();
     card = fresh;
-    root.append(card);
+    if (options.url) root.append(card);
+    else main.before(card); // in the flow: what is fixed in a notebook is fixed to some cell
     card.querySelector("h2").focus({ preventScroll: true });
+    if (!options.url) card.scrollIntoView({ block: "nearest", behavior: "auto" });
   }
 
   function endTour() {
@@ -213,13 +232,15 @@ export function createShell(root, pages, options) {
     readAddress();
   } else {
     const { page: first, ...rest } = options.state ?? {};
-    go(first, rest);
+    for (const { id } of pages) states[id] = { ...rest }; // each takes what it knows
+    go(first);
   }
 
   return {
     go,
     destroy() {
       page.destroy();
+      kernel?.destroy();
       cancelAnimationFrame(frame);
       clearTimeout(address);
       resized.disconnect();

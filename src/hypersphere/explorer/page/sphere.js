@@ -5,6 +5,7 @@ import { checkbox, clamp, controlSet, element, linePlot, select, short, slider, 
 import { evaluate, LOSSES, measure } from "./losses.js";
 import { createPainter } from "./painter.js";
 import { countPlaces, descend, STARTS, startingPoints, withOutlier } from "./points.js";
+import { PRESETS, presetOf } from "./presets.js";
 import { AXES, buildScene, sceneAsSvg } from "./scene.js";
 
 const CURVES = {
@@ -57,11 +58,15 @@ export function create(context) {
   const plain = painter.fallback ? "This browser has no WebGL2, so the sphere is drawn more plainly." : "";
   const readout = element("p", { class: "readout" });
   const curves = element("div", { class: "curves" });
+  const watch = PRESETS.map(({ id, name, state: view }) => element("button", { type: "button", class: "quiet", "data-id": id,
+    onclick: () => { context.replaceState(view); act(); } }, name));
+  const words = element("p", { class: "hint preset", "aria-live": "polite" });
   const controls = element("aside", { class: "controls", "aria-label": "Settings" });
   const page = element("div", { class: "page sphere" }, controls,
     element("section", { class: "centre", "aria-label": "Sphere" },
       element("div", { class: "lead" }, element("h1", {}, "Where do the points go?"),
-        element("p", {}, "Discs are anchors, rings their positives, colours their classes. Drag to turn.")),
+        element("p", {}, "Discs: anchors. Rings: positives. Colours: classes. Drag to turn.")),
+      element("div", { class: "watch", role: "group", "aria-label": "Watch" }, element("span", {}, "Watch:"), watch), words,
       element("div", { class: "transport" }, playButton, button("Step", step), button("Start again", restart),
         button("Add an outlier", addOutlier)),
       element("figure", { class: "stage" }, canvas, readout,
@@ -193,7 +198,8 @@ export function create(context) {
     const last = history[history.length - 1];
     if (!withCurves || !last) return;
     const n = points.labels.length, active = Math.round(last.active * n), when = steps ? `Step ${steps}` : "Step 0, press Play";
-    readout.textContent = `${when}: ${active} of ${n} anchors active, ${n} points in ${countPlaces(points.x)} places.`;
+    const dots = `${2 * n} dots in ${countPlaces(points.x, points.y)} places`;
+    readout.textContent = `${when}: ${active} of ${n} anchors active, ${dots}.`;
     drawCurves(last);
   }
 
@@ -231,16 +237,25 @@ export function create(context) {
     return [names, ...history.map((each) => names.map((name) => each[name]))];
   };
 
+  function act() { // for the tour and the presets: from the start
+    restart();
+    play(true);
+  }
+
+  function drawPreset() {
+    const preset = presetOf(state);
+    watch.forEach((each) => each.setAttribute("aria-pressed", each.dataset.id === preset?.id));
+    words.textContent = preset?.words ?? "";
+  }
+
   return {
     element: page,
-    act() { // for the tour: from the start
-      restart();
-      play(true);
-    },
+    act,
     update(next) {
       state = next;
       grade = null;
       drawControls();
+      drawPreset();
       const now = JSON.stringify([start(), size(), noise(), seed()]);
       if (now === startedWith) return draw(!playing);
       startedWith = now;

@@ -1,4 +1,5 @@
 // The guided tour: gradient dissipation for someone who has never heard of it, in two minutes.
+// A step shows a state, or a preset of the sphere.
 
 export const STEPS = [
   {
@@ -37,24 +38,30 @@ export const STEPS = [
     ],
   },
   {
-    page: "sphere", state: { objective: "infonce", "s.temperature": "0.02", points: "40" }, act: true, light: ".stage", title: "Watch InfoNCE stop",
+    page: "sphere", preset: "stops", act: true, light: ".stage", title: "Watch InfoNCE stop",
     words: [
-      "Points and their positives on a sphere, at random places. InfoNCE draws every pair together and spreads the pairs.",
-      "Watch the share of active anchors: once a pair is close and the others are far enough, its anchor drops out. In the end all stand still.",
+      "24 points and their positives, at random places. InfoNCE draws every pair together and spreads the pairs.",
+      "Watch the share of active anchors. The temperature is 0.02, so a small gap is enough: one anchor after the other drops out, and after some 350 steps all have.",
     ],
   },
   {
-    page: "sphere", state: { objective: "dcl", "s.temperature": "0.02", points: "40" }, act: true, light: ".stage", title: "Watch DCL go on",
+    page: "sphere", preset: "goes-on", act: true, light: ".stage", title: "Watch DCL go on",
     words: [
-      "The same start under DCL. The share of active anchors stays at 1: every anchor keeps its gradient, however far the others are.",
-      "Here that does no harm. In long training runs it is a reason why DCL overfits.",
+      "The same start and temperature under DCL. The share of active anchors stays at 1: every anchor keeps its gradient, however far the others are.",
+      "Its points end farther apart, and they never rest. In long training runs that is a reason why DCL overfits.",
     ],
   },
   {
-    page: "sphere", state: { objective: "ntxent", start: "collapsed", anchors: "1" }, act: true, light: ".stage", title: "Out of a collapse",
+    page: "sphere", preset: "fuses", act: true, light: ".stage", title: "Watch MET fuse the pairs",
     words: [
-      "All points start in nearly one place: a collapse. Three orthonormal anchors, one for each class, pull the classes apart (CLOA).",
-      "Switch the anchors off and press Start again: the loss alone takes several times as long.",
+      "MET pulls with full force until its margin is kept. Here that takes until every pair has met: 80 dots become 40. Then nothing moves any more.",
+    ],
+  },
+  {
+    page: "sphere", preset: "gathers", act: true, light: ".stage", title: "Watch classes part",
+    words: [
+      "CLOA adds three orthonormal anchors, one for each class (colour). From random places each class gathers in a direction of its own.",
+      "The buttons above the sphere show these four again, and a fifth: the way out of a collapse.",
     ],
   },
 ];
