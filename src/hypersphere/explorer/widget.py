@@ -97,7 +97,7 @@ def _widget_class() -> type[Any]:
             name=error.name,
         ) from None
 
-    class Explorer(anywidget.AnyWidget):  # type: ignore[misc]
+    class Explorer(anywidget.AnyWidget):
         """One cell of a notebook."""
 
         _esm = notebook_module()
