@@ -8,7 +8,7 @@ An objective declares what it sees of its negatives (``sees``), in one of three 
 | "hardest" | ``block_from_hardest`` | max_j s_ij for each matrix | streaming/hardest.py |
 | "all" | ``block`` | the matrices themselves | streaming/general.py |
 
-A small batch is evaluated densely, by ``block`` alone.
+A small batch is evaluated densely, in one block: by ``block_from_logsumexp``, or else by ``block``.
 """
 
 from __future__ import annotations
