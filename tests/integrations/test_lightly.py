@@ -93,6 +93,21 @@ def test_an_encoder_trains_with_it(settings: dict[str, Any]) -> None:
     assert math.fsum(values[-5:]) < math.fsum(values[5:10])
 
 
+def test_views_of_several_positions_give_the_mean_over_them() -> None:
+    """VICReg of VICRegL's maps (B, N, D), in one formula for all positions."""
+    z0, z1 = (z.view(6, 4, 3).requires_grad_() for z in views(24, 3))
+    covariances = [torch.einsum("bnc,bnd->ncd", c, c) / 5 for c in (z - z.mean(dim=0) for z in (z0, z1))]
+    off_diagonal = [(each**2).sum() - (each.diagonal(dim1=1, dim2=2) ** 2).sum() for each in covariances]
+    deviations = [(1 - (z.var(dim=0) + 1e-4).sqrt()).relu().mean() for z in (z0, z1)]
+    expected = 25 * (z0 - z1).square().mean() + 25 * sum(deviations) / 2 + sum(off_diagonal) / (4 * 3)
+    value = Loss("vicreg")(z0, z1)
+    torch.testing.assert_close(value, expected, rtol=1e-9, atol=0)
+    for ours, theirs in zip(*(torch.autograd.grad(each, (z0, z1)) for each in (value, expected)), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match=r"must have one shape, not \(6, 4, 3\) and \(6, 2, 3\)"):
+        Loss("vicreg")(z0, z1[:, :2])
+
+
 @pytest.mark.parametrize("bank", [0, 5])
 def test_two_processes_are_one_with_the_whole_batch(bank: int) -> None:
     z0, z1 = views(7, 4)
@@ -141,5 +156,7 @@ def _bad_on_the_first(z0: Tensor, z1: Tensor) -> None:
     ],
 )
 def test_bad_input_gets_one_sentence(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=r"z1 must be the rows \(N, D\) of the positives, not NoneType"):
+        Loss()(views(4, 3)[0], None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=message):
         Loss(**settings)(*views(4, 3))

@@ -84,6 +84,8 @@ def test_what_cannot_work_is_answered_with_one_sentence() -> None:
         pass
 
     ours = Module()
+    with pytest.raises(ValueError, match=r"Module has no objective yet: call set_objective\(name, …\) in its __init__"):
+        ours.contrastive_step(torch.ones(2, 3), torch.ones(2, 3))
     with pytest.raises(ValueError, match="settings go with the name"):
         ours.set_objective(hs.create_objective("met"), margin=0.3)
     ours.set_objective("met", margin=0.3, gather=False)

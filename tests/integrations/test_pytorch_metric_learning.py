@@ -210,6 +210,11 @@ def test_the_peers_trainer_trains_with_it_and_a_miner(name: str) -> None:
             "met compares cosines: LpDistance is for ntxent and supcon",
         ),
         ({"objective": "supcon", "learnable": True}, (), "supcon takes a temperature here, and no other setting"),
+        (
+            {"objective": "barlow"},
+            (),
+            "barlow has no negatives: a labelled batch needs one that has, such as dcl",
+        ),
         ({}, (None,), "labels or an indices_tuple must name the positives"),
         ({}, (torch.arange(3),), "Number of embeddings must equal number of labels"),  # the library's own
         ({}, (torch.arange(4), (torch.arange(4),)), "indices_tuple must have 3 or 4 tensors, not 1"),

@@ -191,6 +191,10 @@ def test_an_encoder_trains_with_each() -> None:
             lambda: Stable()(*views(4, 3), None, torch.eye(4).bool()),
             "a mask concerns anchors and candidates: give targets too",
         ),
+        (
+            lambda: Stable()(views(4, 3)[0], None),
+            r"candidates must be the rows \(N, D\) of the positives, not NoneType",
+        ),
         (lambda: Stable(learnable=True), "Loss takes no learnable"),
     ],
 )

@@ -28,6 +28,12 @@ def create_with_callers_temperature(peer: str, objective: str, **settings: Any) 
     return created
 
 
+def require_positives(rows: Any, what: str) -> None:
+    """Raises if the second view, whose rows are the positives, is missing."""
+    if not isinstance(rows, Tensor):
+        raise ValueError(f"{what} must be the rows (N, D) of the positives, not {type(rows).__name__}")
+
+
 def as_number(value: Any, what: str, like: Tensor, positive: bool = False) -> Tensor:
     """One number (1,) in float32 or better, on the device of the rows; its gradient flows back to what was given."""
     tensor = torch.as_tensor(value, device=like.device)

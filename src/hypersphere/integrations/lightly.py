@@ -14,12 +14,12 @@ from torch import Tensor, distributed, nn
 from torch.nn.functional import normalize
 
 from hypersphere.engine.distributed import Shard, exchange, gather_rows, own_rank, raise_on_all_ranks, world_size
-from hypersphere.integrations.call_forms import create_as
+from hypersphere.integrations.call_forms import create_as, require_positives
 
 
 class Loss(nn.Module):
     """An objective called on two views, as NTXentLoss, DCLLoss, DCLWLoss, BarlowTwinsLoss and VICRegLoss are; its
-    defaults are lightly's.
+    defaults are lightly's. Views (B, …, D) of several positions, as VICRegL has them, give the mean over the positions.
 
     memory_bank_size: (rows, dim), or rows: the dimensions are then those of the first batch. The rows of z0 are
         contrasted with this many keys of earlier batches instead of the batch, as in MoCo; "ntxent" is then
@@ -54,9 +54,9 @@ class Loss(nn.Module):
         self.register_buffer("bank", _random_rows(self.bank_rows, dim), persistent=False)
 
     def forward(self, z0: Tensor, z1: Tensor) -> Tensor:
+        require_positives(z1, "z1")
         if not self.bank_rows:
-            loss: Tensor = self.objective(z0, z1)
-            return loss
+            return self._over_positions(z0, z1)
         if isinstance(z1, Tensor) and z1.ndim == 2:
             if not self.bank.shape[1]:
                 self.bank = _random_rows(self.bank_rows, z1.shape[1])
@@ -66,12 +66,21 @@ class Loss(nn.Module):
             shared = world_size(gather)
             rank = own_rank() if shared > 1 else 0
             own = self.bank[rank::shared]  # all processes hold the same bank: each one brings its part
-            loss = self.objective(z0, z1, negatives=own, in_batch=False)
+            loss: Tensor = self.objective(z0, z1, negatives=own, in_batch=False)
             if z0.requires_grad:
                 keys = z1.detach().to(self.bank)
                 sizes = tuple(size for (size,) in exchange([len(keys)])) if shared > 1 else (len(keys),)
                 self._keep(gather_rows(keys, Shard(sizes, rank)))
         return loss
+
+    def _over_positions(self, z0: Tensor, z1: Tensor) -> Tensor:
+        if not all(isinstance(z, Tensor) and z.ndim > 2 for z in (z0, z1)):
+            loss: Tensor = self.objective(z0, z1)
+            return loss
+        if z0.shape != z1.shape or not z0.shape[1:-1].numel():
+            raise ValueError(f"views of several positions must have one shape, not {(*z0.shape,)} and {(*z1.shape,)}")
+        positions = zip(z0.flatten(1, -2).unbind(1), z1.flatten(1, -2).unbind(1), strict=True)
+        return torch.stack([self.objective(*views) for views in positions]).mean()
 
     def _keep(self, keys: Tensor) -> None:
         end = min(self.next + len(keys), self.bank_rows)

@@ -71,6 +71,8 @@ class ContrastiveMixin(_Base):
 
         terms: False logs the loss alone, which is cheaper for a batch that is streamed. more: as the objective's call.
         """
+        if not hasattr(self, "objective"):
+            raise ValueError(f"{type(self).__name__} has no objective yet: call set_objective(name, …) in its __init__")
         if terms:
             values = self.objective.terms(z1, z2, labels, **more)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.integrations.call_forms import as_number, call_at, create_with_callers_temperature
+from hypersphere.integrations.call_forms import as_number, call_at, create_with_callers_temperature, require_positives
 
 
 class Loss(nn.Module):
@@ -43,6 +43,7 @@ class Loss(nn.Module):
         output_dict: bool = False,
     ) -> Any:
         """The loss, or {"contrastive_loss": loss}; features may be raw, since the objective normalises them."""
+        require_positives(text_features, "text_features")
         scale = as_number(logit_scale, "logit_scale", image_features, positive=True)
         if self.max_scale is not None:
             scale = _Capped.apply(scale, self.max_scale)  # type: ignore[no-untyped-call]

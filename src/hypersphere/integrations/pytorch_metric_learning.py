@@ -58,6 +58,8 @@ class Loss(BaseMetricLossFunction):  # type: ignore[misc]
         if objective not in ("ntxent", "supcon"):
             if chord:
                 raise ValueError(f"{objective} compares cosines: LpDistance is for ntxent and supcon")
+            if "negatives" not in create_objective(objective, **settings).takes:
+                raise ValueError(f"{objective} has no negatives: a labelled batch needs one that has, such as dcl")
             self.objective: Any = create_objective(objective, reduction="none", **settings)
             return
         settings = {"temperature": 0.1 if by_anchor else 0.07, **settings}

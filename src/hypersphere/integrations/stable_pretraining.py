@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.integrations.call_forms import as_number, call_at, create_with_callers_temperature
+from hypersphere.integrations.call_forms import as_number, call_at, create_with_callers_temperature, require_positives
 
 
 class Loss(nn.Module):
@@ -45,6 +45,7 @@ class Loss(nn.Module):
         logit_scale: the temperature of this call: despite its name, similarities are divided by it. Learned if it
             requires a gradient.
         """
+        require_positives(candidates, "candidates")
         views: tuple[Tensor, ...] = (anchors, candidates)
         given: dict[str, Any] = {}
         if targets is not None:
