@@ -299,7 +299,8 @@ class Direction:
         assert self.batch.ids is not None
         keys = self.batch.ids.keys[block]
         every = torch.arange(len(keys), device=keys.device)
-        entries = [(every, every + start) for start in own.starts]
+        entries = [(every[:0], every[:0])]  # a matrix may have no columns
+        entries += [(every, every + start) for start in own.starts]
         for part, place in self.columns(read):
             line, member = self._ids_of(part).members(keys)
             if part != self.batch.num_views:
