@@ -47,7 +47,6 @@ def sweep(
     # 1. Similarities, one block of a matrix after the other, and the largest of each row.
     memory = batch.rows[0].new_empty(min(rows, shard.size), max(widths))
     by_read = [_hardest(objective, direction, read, rows, memory) for read in objective.reads]
-    del memory
     statistics: Statistics = {}
     for block in slices(shard.start, shard.stop, rows):
         views, here = direction.views(block), direction.local(block)
