@@ -83,3 +83,11 @@ def test_weights_of_step_0_mean_that_nothing_was_learned() -> None:
     assert "no step was better than the weights at step 0" in replaced and "Worse than the model" in replaced
     assert "no step was better than the weights at step 0" in outcome(results(0, {}, knn=90.0))
     assert outcome(results(20, {}, knn=90.0)) == ""
+
+
+def test_sets_that_are_scored_only_at_the_end_have_no_score_as_given(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    scored = {**RESULTS, "given": {"stsb_dev": 23.0}, "scores": {"stsb_dev": 37.0, "STS13": 41.5}}
+    write_card(tmp_path, parse_recipe(worlds.text_recipe(tmp_path)), scored)
+    lines = (tmp_path / "model" / "README.md").read_text().splitlines()
+    assert [line.replace(" ", "") for line in lines if "STS13" in line] == ["|STS13|–|41.50|"]

@@ -96,7 +96,8 @@ def _how(recipe: Recipe) -> str:
 
 def _results(results: dict[str, Any]) -> str:
     given, scores = results["given"], results["scores"]
-    rows = [[name, *([f"{given[name]:.2f}"] if given else []), f"{value:.2f}"] for name, value in scores.items()]
+    before = {name: f"{given[name]:.2f}" if name in given else "–" for name in scores}  # not all sets are scored before
+    rows = [[name, *([before[name]] if given else []), f"{value:.2f}"] for name, value in scores.items()]
     columns = ["", "as given", "after training"] if given else ["", "after training"]
     kept = "" if results["best_step"] is None else f"; the weights are those of step {results['best_step']}"
     sentences = [f"Steps trained: {results['steps']}{kept}.", results["outcome"]]
