@@ -27,6 +27,7 @@ class XCLR(PairwiseObjective):
     Relations: τ_s → 0 is ``ntxent`` if all guides are different, and ``supcon`` if they are those of classes. Never
     below the mean entropy of the targets. ``guided`` uses a guide to drop negatives instead.
 
+    >>> import torch
     >>> x = torch.eye(4)
     >>> round(XCLR(temperature=1.0, graph_temperature=1.0)(x, x, guide=x).item(), 5)
     1.85363

@@ -353,7 +353,7 @@ class TextEvaluation(Evaluation):
     tasks: Annotated[list[str], OnlyFor("text with evaluation.after", "evaluation.after")] = Field(
         [], description="the sets of similarity and transfer that evaluation.after measures (STS13, CR, …); empty: all"
     )
-    limit: Annotated[Several | None, OnlyFor("text with evaluation.sts", "evaluation.sts")] = Field(
+    limit: Annotated[Several | None, _SCORED] = Field(
         None,
         description="pairs or texts of each set that are read, evenly spaced; null: all, for published numbers",
     )
