@@ -94,3 +94,14 @@ def test_a_contest_that_is_terminated_is_interrupted(tmp_path, monkeypatch):
     monkeypatch.setattr("hypersphere.cli.reproduce.write_item", terminated)
     ended = run("cloa2024/fig2", "--out", tmp_path)
     assert ended.exit_code == 130 and "Interrupted; the same command continues." in ended.stderr
+
+
+def test_a_folder_that_holds_something_else_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HYPERSPHERE_DATA", str(tmp_path))
+    (tmp_path / "cifar10").mkdir()
+    (tmp_path / "studies" / "cloa-rates").mkdir(parents=True)
+    (tmp_path / "studies" / "cloa-rates" / "mine.txt").write_text("notes")
+    words = ("--out", tmp_path / "out", "--studies", tmp_path / "studies", "--scale", "small")
+    ended = run("cloa2024/fig2", *words)
+    assert ended.exit_code == 2 and "is not empty and holds no study" in ended.stderr
+    assert (tmp_path / "studies" / "cloa-rates" / "mine.txt").read_text() == "notes"

@@ -127,7 +127,7 @@ def _computed(
     except FileNotFoundError:
         raise
     except OSError as error:
-        fail(f"{error.filename or out} cannot be written ({error.strerror}).")
+        fail(f"{error.filename or out} cannot be written ({error.strerror})." if error.strerror else f"{error}.")
     except ValueError as error:
         fail(str(error))
 
