@@ -89,6 +89,8 @@ def test_what_cannot_work_is_answered_with_one_sentence() -> None:
     with pytest.raises(ValueError, match="settings go with the name"):
         ours.set_objective(hs.create_objective("met"), margin=0.3)
     ours.set_objective("met", margin=0.3, gather=False)
+    with pytest.raises(ValueError, match=r"met reads no labels: call contrastive_step\(z1, z2\) without them"):
+        ours.contrastive_step(torch.ones(2, 3), torch.ones(2, 3), torch.tensor([0, 1]))
     assert repr(ours.objective) == "MET(margin=0.3)" and list(ours.children()) == [ours.objective]
     ours.set_objective("met")
     assert ours.objective.gather

@@ -95,6 +95,8 @@ def test_one_view_is_enough_where_no_pairs_are_needed():
     for rows in z1.split(BATCHES):
         collection.update(rows)
     close(collection.compute(), expected)
+    with pytest.raises(ValueError, match=r"Alignment compares positive pairs: update\(z1, z2\) takes both views"):
+        metrics()["alignment"].update(z1)
 
 
 def test_forward_returns_the_batch_and_accumulates():

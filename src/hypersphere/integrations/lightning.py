@@ -20,6 +20,7 @@ from typing_extensions import Self
 from hypersphere.integrations import refuse_old
 from hypersphere.integrations.held_out import HeldOut
 from hypersphere.objectives import Objective, create_objective
+from hypersphere.training.objective import reads_labels
 
 refuse_old("lightning", "lightning", "pytorch-lightning")
 
@@ -73,6 +74,11 @@ class ContrastiveMixin(_Base):
         """
         if not hasattr(self, "objective"):
             raise ValueError(f"{type(self).__name__} has no objective yet: call set_objective(name, …) in its __init__")
+        if labels is not None and not (reads_labels(self.objective) or "labels" in self.objective.needs):
+            raise ValueError(
+                f"{self.objective.name} reads no labels: call contrastive_step(z1, z2) without them, or take an "
+                "objective that reads them (supcon, cloa)"
+            )
         if terms:
             values = self.objective.terms(z1, z2, labels, **more)
         else:

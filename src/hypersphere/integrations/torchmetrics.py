@@ -59,8 +59,10 @@ class Alignment(_Measure):
         self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("count", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
 
-    def update(self, z1: Tensor, z2: Tensor) -> None:
+    def update(self, z1: Tensor, z2: Tensor | None = None) -> None:
         """Adds positive pairs: row i of ``z2`` is the positive of row i of ``z1``."""
+        if z2 is None:
+            raise ValueError("Alignment compares positive pairs: update(z1, z2) takes both views")
         if len(z1) or len(z2):
             self.total = self.total + len(z1) * measures.alignment(z1.detach(), z2.detach(), self.alpha)
             self.count = self.count + len(z1)
