@@ -12,7 +12,8 @@ import typer
 
 from hypersphere.cli.answers import console, fail, print_table
 from hypersphere.cli.own import Imports, import_files
-from hypersphere.cli.starting import nothing_begun, terminable
+from hypersphere.cli.signals import terminable
+from hypersphere.cli.starting import nothing_begun
 
 if TYPE_CHECKING:
     from hypersphere.studies.compare.cells import Plan

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
 import threading
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 from hypersphere.cli.answers import fail, need_folder
+from hypersphere.cli.signals import terminable
 from hypersphere.cli.starting import nothing_begun
 from hypersphere.diagnostics.files import RUN_FILE, SUFFIXES
 from hypersphere.messages import first_line
@@ -35,7 +34,7 @@ def explore(
     ] = PORT,
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on; others than this computer's own "
-                          "let everybody on the network in.")
+                          "let anyone on the network in.")
     ] = "127.0.0.1",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address and open nothing.")] = False,
     export: Annotated[
@@ -78,19 +77,13 @@ def explore(
         typer.echo(f"The explorer is at {server.url} (Ctrl-C stops it).")
     if not no_browser:
         threading.Thread(target=_open, args=(server.url,), daemon=True).start()
-    before = signal.signal(signal.SIGTERM, _stop)
-    try:
-        server.serve_forever(poll_interval=0.2)
-    except KeyboardInterrupt:
-        typer.echo("", err=True)
-    finally:
-        server.close()
-        signal.signal(signal.SIGTERM, before)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    """Makes SIGTERM act like Ctrl-C: the uploads are removed."""
-    raise KeyboardInterrupt
+    with terminable():
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            typer.echo("", err=True)
+        finally:
+            server.close()
 
 
 def _check_embeddings(path: Path) -> None:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hypersphere.cli.answers import console, fail, need_folder, print_table
-from hypersphere.cli.starting import terminable
+from hypersphere.cli.signals import terminable
 from hypersphere.cli.train import _aside, _calm
 from hypersphere.messages import quoted
 from hypersphere.studies.reproduce.catalogue import ITEMS, PAPERS, list_items, paper_of

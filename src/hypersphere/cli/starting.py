@@ -35,17 +35,3 @@ def _leave(number: int, frame: FrameType | None) -> None:
     if int(os.environ.get("RANK", "0")) == 0:
         os.write(2, b"\nInterrupted; nothing was begun.\n")
     os._exit(128 + number)
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """Makes SIGTERM act like Ctrl-C: the runs save, and the study stops."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt("SIGTERM")
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -84,7 +84,7 @@ class HardestNegatives:
         self.squared = like.new_empty(n)  # distances
         self.any_near = False  # whether a distance has more digits than 2 - 2 cos
 
-    def put(self, anchors: slice, matrix: Tensor) -> None:
+    def add(self, anchors: slice, matrix: Tensor) -> None:
         """Those of some anchors, from their similarities (B, M)."""
         column = argmax(matrix)
         largest = matrix.gather(1, column).squeeze(1)
@@ -115,7 +115,7 @@ def _hardest(objective: PairContract, direction: Direction, read: Read, rows: in
     blocks = [(block, direction.local(block)) for block in slices(shard.start, shard.stop, rows)]
     for block, here in blocks:
         matrix = _similarities(objective, direction, read, block, memory)
-        hardest.put(here, matrix)
+        hardest.add(here, matrix)
         if by_distance and memory.is_cpu:
             hardest.compare(here, matrix, direction.distances(read, block))
     if by_distance and not memory.is_cpu:

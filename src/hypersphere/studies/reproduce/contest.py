@@ -126,7 +126,7 @@ def hold(
     held: list[Comparison] = []
     kept = start
 
-    def tell(words: str) -> None:
+    def echo_and_keep(words: str) -> None:
         nonlocal kept
         echo(words)
         if time.monotonic() - kept > KEEP_EVERY:
@@ -141,7 +141,7 @@ def hold(
         return about
 
     try:
-        held.append(compare(study, jobs=jobs, storage=storage, known=known, echo=tell))
+        held.append(compare(study, jobs=jobs, storage=storage, known=known, echo=echo_and_keep))
     except KeyboardInterrupt:
         keep()
         raise
