@@ -108,7 +108,11 @@ ITEMS: dict[str, Item] = {
     ),
     "nie2023/table2": Item("The settings that won", "Table 2", 0.1, "nie2023.contest:table2", ("nie-objectives",)),
     "nie2023/fig1": Item(
-        "Alignment, uniformity and quality; who overfits", "Figure 1", 0.1, "nie2023.contest:fig1", ("nie-objectives",)
+        "Alignment, uniformity and quality; who overfits",
+        "Figure 1",
+        0.1,
+        "nie2023.contest:fig1",
+        ("nie-objectives", "nie-margins"),
     ),
     "nie2023/fig3": Item("Margins of MPT", "Figure 3", 0.1, "nie2023.margins:fig3", ("nie-margins", "nie-objectives")),
     "li2024/fig1": Item(
