@@ -2,7 +2,7 @@
 // State: objective, s.SETTING, rate, points, start, noise, seed, anchors ("1"), pull, yaw, pitch.
 
 import { checkbox, clamp, controlSet, element, linePlot, select, short, slider, svg, text } from "./drawing.js";
-import { evaluate, LOSSES, measure } from "./losses.js";
+import { cosinesOf, evaluate, LOSSES, measure } from "./losses.js";
 import { createPainter } from "./painter.js";
 import { countPlaces, descend, STARTS, startingPoints, withOutlier } from "./points.js";
 import { PRESETS, presetOf } from "./presets.js";
@@ -27,6 +27,7 @@ export function create(context) {
   const controlled = controlSet();
   let state = context.state, points = null, startedWith = "", history = [], steps = 0, playing = false, frame = 0;
   let grade = null; // loss and gradient of the points as they are
+  let cosines = null; // of the points, in memory that is used again
   let grabbed = null, turning = null; // where the pointer took hold of the sphere, and how far it has turned since
 
   // ------------------------------------------------------------------------------------------------- the state
@@ -120,8 +121,9 @@ export function create(context) {
   }
 
   function graded() {
+    cosines = cosinesOf(points.x, points.y, cosines);
     const anchors = anchored() ? { directions: AXES, labels: points.labels, weight: pull() } : null;
-    return evaluate(objective(), points.x, points.y, settings(), anchors);
+    return evaluate(objective(), points.x, points.y, settings(), anchors, cosines);
   }
 
   function advance() {
@@ -134,7 +136,7 @@ export function create(context) {
 
   function record() {
     grade = graded();
-    history.push({ step: steps, loss: grade.value, active: grade.active, ...measure(points.x, points.y) });
+    history.push({ step: steps, loss: grade.value, active: grade.active, ...measure(points.x, points.y, cosines) });
     if (history.length > KEPT) history = history.filter((_, k) => k % 2 === 0); // older steps more coarsely
   }
 
