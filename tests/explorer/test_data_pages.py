@@ -181,12 +181,19 @@ def test_a_run_is_followed_while_it_is_written(tab: Callable[..., Any], server: 
     page.get_by_text("10 steps").wait_for()
     page.get_by_text("No verdict against this run").wait_for()
     page.wait_for_timeout(300)
+    page.locator("summary", has_text="Recipe").press("Enter")
+    page.evaluate("document.querySelector('.data-list button').dataset.kept = 'yes'")
     folder: Path = server.api.roots["runs"] / "first"
     with (folder / "metrics.jsonl").open("a") as file:
         file.write(lines(20))
     page.get_by_role("heading", name="Step 20: overfitting").wait_for()
     assert page.locator("svg line[stroke-dasharray='2 2']").count() == page.locator("svg.data-figure").count() > 0
     assert page.locator(".data-root img").count() == 0 and page.get_by_text(EVIL).count()
+    # what was unfolded and focused stays so, and a button of the list is not replaced under the pointer
+    assert page.locator("details[open] .data-recipe").count() == 1
+    assert page.evaluate("document.activeElement.innerText") == "Recipe"
+    page.wait_for_timeout(600)
+    assert page.locator(".data-list [data-kept]").count() == 1
 
 
 def test_a_study_has_its_table(tab: Callable[..., Any]) -> None:

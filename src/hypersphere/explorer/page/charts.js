@@ -139,18 +139,22 @@ export function figure(context, chart, name, note = "") {
     context.figure ? context.figure(copy, chart.rows, name) : "");
 }
 
-// Buttons of a list; the one with the chosen id is marked. Its buttons keep their focus when the list is drawn again.
+// Buttons of a list; the one with the chosen id is marked.
 export function listOf(rows, choose) {
   return element("ul", { class: "data-list" }, rows.map(({ id, name, small }) => element("li", {}, element("button",
     { type: "button", "data-id": id, onclick: () => choose(id) }, name, element("small", {}, small)))));
 }
 
-export function replaceList(list, parts) {
-  const focused = list.querySelector("button:focus")?.dataset.id ?? null;
-  const scrolled = () => [list, ...list.querySelectorAll("ul")], tops = scrolled().map((each) => each.scrollTop);
-  list.replaceChildren(...parts);
-  scrolled().forEach((each, place) => { each.scrollTop = tops[place] ?? 0; });
-  if (focused !== null) [...list.querySelectorAll("button")].find((each) => each.dataset.id === focused)?.focus();
+// New parts in place of the old, while somebody reads them: what was unfolded, scrolled or focused stays so.
+export function replaceParts(place, parts) {
+  const named = (node) => node.dataset.id ?? (node.getAttribute("aria-label") ?? node.textContent).replace(/\d+/g, "");
+  const all = (kind) => [...place.querySelectorAll(kind)], scrolling = () => [place, ...all("ul, .data-scroll, pre")];
+  const unfolded = new Set(all("details[open] > summary").map(named));
+  const focused = place.querySelector(":focus"), places = scrolling().map((each) => [each.scrollTop, each.scrollLeft]);
+  place.replaceChildren(...parts);
+  for (const summary of all("summary")) if (unfolded.has(named(summary))) summary.parentElement.open = true;
+  scrolling().forEach((each, k) => { if (places[k]) [each.scrollTop, each.scrollLeft] = places[k]; });
+  if (focused) all("a, button, summary, [tabindex]").find((each) => named(each) === named(focused))?.focus({ preventScroll: true });
 }
 
 export function markChosen(list, id) {
