@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -103,6 +104,37 @@ def test_two_objectives_have_maps_side_by_side_and_their_difference(open_page: O
     assert "1 at all angles" in page.locator(".maps").inner_text()  # DCL never dissipates
     assert page.locator(".about h2").all_inner_texts() == ["infonce", "dcl"]
     assert address(page) == "#objective?show=dissipation&b=dcl"
+
+
+def test_a_difference_below_zero_is_striped_and_one_above_is_not(open_page: Open) -> None:
+    """Purple and orange are equally dark in grey print."""
+    colours = """([x, y]) => { const canvas = document.querySelector(".difference canvas");
+      const { data } = canvas.getContext("2d").getImageData(x * canvas.width, y * canvas.height, 20, 20);
+      return new Set(new Uint32Array(data.buffer)).size; }"""
+    page = open_page("#objective?b=dcl&show=dissipation")
+    assert page.evaluate(colours, [0.8, 0.8]) == 2  # -1: the anchor has stopped under InfoNCE alone
+    choose(page, "Show", "dcl")
+    choose(page, "Compare with", "infonce")
+    assert page.evaluate(colours, [0.8, 0.8]) == 1
+
+
+def test_colours_differ_in_lightness(open_page: Open) -> None:
+    """Of curves and of classes: they are told apart in grey print, and from the ground, light and dark."""
+    palettes = """async () => { const { THEMES } = await import("./shell.js"), { COLOURS } = await import("./charts.js");
+      return Object.values(THEMES).map(({ ground, classes }) => [ground, classes, COLOURS]); }"""
+
+    def luminance(colour: str) -> float:
+        shares = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for ground, classes, curves in open_page().evaluate(palettes):
+        for colours, apart in ((classes, 10), (curves, 5)):
+            lightness = sorted(116 * luminance(each) ** (1 / 3) - 16 for each in colours)
+            assert min(high - low for low, high in pairwise(lightness)) > apart
+            for each in colours:
+                low, high = sorted((luminance(each), luminance(ground)))
+                assert (high + 0.05) / (low + 0.05) > 2.95
 
 
 def test_the_map_is_that_of_the_closed_form(open_page: Open) -> None:
@@ -273,6 +305,19 @@ def test_points_step_play_pause_and_start_again(open_page: Open) -> None:
     assert page.get_by_role("button", name="Pause").count() == 1
     page.keyboard.press("ArrowLeft")
     assert "yaw=-0.75" in address(page)
+
+
+@pytest.mark.parametrize("view", [
+    "#sphere?s.temperature=0&start=constructor", "#sphere?objective=align_uniform&s.alpha=-5&s.weight=nan&rate=-1",
+    "#objective?a.temperature=-1&show=constructor&b=mat&b.margin=1e9",
+])  # fmt: skip
+def test_a_link_with_settings_that_do_not_exist_shows_the_nearest(open_page: Open, view: str) -> None:
+    page = open_page(view)
+    for button in page.get_by_role("button", name="Step", exact=True).all():
+        button.click()
+    page.evaluate("window.dispatchEvent(new Event('resize'))")
+    assert "NaN" not in page.locator(".page").inner_html()
+    assert page.get_by_role("application").count() >= 1  # takes arrow keys from a screen reader
 
 
 def test_every_start_and_objective_moves(open_page: Open) -> None:
