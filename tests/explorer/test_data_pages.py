@@ -73,7 +73,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     (study / "results.json").write_text(json.dumps(tree))
     item = top / "results" / "li2024" / "fig2"
     item.mkdir(parents=True)
-    tree = {"verdict": "agrees", "claim": EVIL, "measured": "it does", "clauses": {"falls": True}, "tables": {}}
+    tree = {"verdict": "agrees", "claim": EVIL, "measured": "it does", "clauses": {"falls": True},
+            "tables": {"cells": [{"cell": k} for k in range(70)]}}  # fmt: skip
     (item / "results.json").write_text(json.dumps(tree))
     (item / "fig2.png").write_bytes(PIXEL)
     z = np.random.default_rng(0).normal(size=(40, 6))
@@ -119,9 +120,9 @@ def tab(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
     assert problems == []
 
 
-def npy(rows: int) -> bytes:
+def npy(rows: int, sign: int = 1) -> bytes:
     file = io.BytesIO()
-    np.save(file, np.random.default_rng(rows).normal(size=(rows, 5)))
+    np.save(file, sign * np.random.default_rng(rows).normal(size=(rows, 5)))
     return file.getvalue()
 
 
@@ -154,9 +155,11 @@ def test_given_embeddings_are_examined_and_another_objective_chosen(tab: Callabl
 
 def test_two_files_are_examined_and_their_names_are_text(tab: Callable[..., Any]) -> None:
     page = tab("embeddings")
-    choose_files(page, **{f"{EVIL}.npy": npy(30), "b.npy": npy(30), "rows.txt": "\n".join([EVIL] * 30).encode()})
+    choose_files(page, **{f"{EVIL}.npy": npy(30), "b.npy": npy(30, -1), "rows.txt": "\n".join([EVIL] * 30).encode()})
     page.get_by_text(f"{EVIL}.npy: 30 rows of 5 dimensions, two views.").wait_for()
     assert page.locator("td", has_text=EVIL).count() and page.locator(".data-root img").count() == 0
+    advice = page.locator("p", has_text=re.compile("^No advice for .*infonce"))  # the farthest row is the positive
+    assert "train further" in advice.inner_text()
 
 
 def test_a_bad_file_costs_a_sentence_and_a_good_one_follows(tab: Callable[..., Any]) -> None:
@@ -213,6 +216,7 @@ def test_an_item_stands_beside_its_figure(tab: Callable[..., Any]) -> None:
             break
         page.wait_for_timeout(50)
     assert picture.evaluate("(node) => node.naturalWidth") == 1 and page.locator("td", has_text=EVIL).count() == 1
+    assert page.locator("caption").last.inner_text() == "cells, the first 60 of 70 rows"
     page.get_by_role("button", name="All items").click()
     page.get_by_role("cell", name="it does").wait_for()
 

@@ -129,6 +129,8 @@ class Api:
     # --- runs and studies
 
     def _root(self, kind: str) -> Path:
+        if kind not in ("runs", "studies"):
+            raise NotHereError("there is nothing of that name here")
         if kind not in self.roots:
             raise NotHereError(f"no folder of {kind} was given: hypersphere explore --{kind} DIR")
         return self.roots[kind]

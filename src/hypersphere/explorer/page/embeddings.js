@@ -180,10 +180,15 @@ export function create(context) {
   }
 
   function advice(part) {
-    const rows = part.rows.map((each) => each.parameter ? [each.objective, each.parameter, each.value, each.default,
-      `${Math.round(100 * each.past_default)} %`] : [each.objective, "–", "–", "–", each.sentence]);
+    const rows = part.rows.filter((each) => each.parameter).map((each) => [each.objective, each.parameter, each.value,
+      each.default, `${Math.round(100 * each.past_default)} %`]);
+    const without = new Map(); // objectives by the sentence that says why they have no advice
+    for (const { parameter, sentence, objective: name } of part.rows) if (!parameter) {
+      without.set(sentence, [...(without.get(sentence) ?? []), name]);
+    }
     return [element("h2", {}, "Advice on temperature and margin"), rows.length ? table(["objective", "setting", "advised", "default",
       "anchors past the edge with the default"], rows, `With ${part.negatives} negatives`) : "",
+      ...[...without].map(([sentence, names]) => element("p", {}, element("b", {}, `No advice for ${names.join(", ")}`), `: ${sentence}.`)),
       element("p", { class: "data-soft" }, part.sentence)];
   }
 
