@@ -208,6 +208,9 @@ class Api:
         first, name = self._source(query.get("source", ""))
         second = self._source(query["second"])[0] if query.get("second") else None
         texts = self._source(query["texts"])[0] if query.get("texts") else None
+        for path in (first, second):
+            if path is not None and path.parent == self.uploads.folder:
+                embeddings.check_upload(path)
         arrays = [each.strip() for each in query.get("arrays", "").split(",") if each.strip()]
         return embeddings.load(first, second, texts, arrays), name
 
