@@ -190,6 +190,7 @@ def test_a_run_is_followed_while_it_is_written(tab: Callable[..., Any], server: 
     with (folder / "metrics.jsonl").open("a") as file:
         file.write(lines(20))
     page.get_by_role("heading", name="Step 20: overfitting").wait_for()
+    assert page.locator(".status").inner_text() == "Step 20: overfitting."  # for who cannot see it arrive
     assert page.locator("svg line[stroke-dasharray='2 2']").count() == page.locator("svg.data-figure").count() > 0
     assert page.locator(".data-root img").count() == 0 and page.get_by_text(EVIL).count()
     # what was unfolded and focused stays so, and a button of the list is not replaced under the pointer
@@ -237,4 +238,5 @@ def test_pages_fit_a_phone_in_the_dark(tab: Callable[..., Any]) -> None:
     for view, words in (("runs?run=runs/first", "where a verdict began"), ("papers", "What was run")):
         page.goto(page.url.partition("#")[0] + f"#{view}")
         page.get_by_text(words).first.wait_for()
+        assert page.locator("h1").count() == 1
         assert not is_wide(page, PHONE["width"]), view

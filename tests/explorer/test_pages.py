@@ -120,7 +120,8 @@ def test_a_difference_below_zero_is_striped_and_one_above_is_not(open_page: Open
 
 def test_colours_differ_in_lightness(open_page: Open) -> None:
     """Of curves and of classes: they are told apart in grey print, and from the ground, light and dark."""
-    palettes = """async () => { const { THEMES } = await import("./shell.js"), { COLOURS } = await import("./charts.js");
+    palettes = """async () => {
+      const { THEMES } = await import("./shell.js"), { COLOURS } = await import("./charts.js");
       return Object.values(THEMES).map(({ ground, classes }) => [ground, classes, COLOURS]); }"""
 
     def luminance(colour: str) -> float:
@@ -432,7 +433,8 @@ def test_two_hundred_points_move_within_half_a_frame(open_page: Open, record_pro
 # Bytes of arrays that a step of 200 points makes, after the first.
 ALLOCATED = """
 async () => {
-  const { cosinesOf, evaluate, measure } = await import("./losses.js"), { startingPoints } = await import("./points.js");
+  const { cosinesOf, evaluate, measure } = await import("./losses.js");
+  const { startingPoints } = await import("./points.js");
   const { x, y } = startingPoints("random", 200, 0.35, 0);
   const Original = Float64Array;
   let bytes = 0, room = null;
@@ -492,6 +494,22 @@ def test_dark_follows_the_system_and_the_button_which_is_remembered(open_page: O
     page.reload()
     page.wait_for_selector(".page")
     assert page.evaluate(theme) == "light"
+
+
+def test_a_notebook_that_changes_its_theme_is_followed(open_page: Open) -> None:
+    page = open_page(
+        script="document.addEventListener('DOMContentLoaded', () => document.body.dataset.jpThemeLight = 'true')"
+    )
+    page.evaluate(
+        """async () => { const { mount } = await import("./explorer.js"), home = document.createElement("div");
+        document.body.append(home);
+        mount(home, { api: null, data: { objectives: [], version: "" }, state: { page: "papers" } }); }"""
+    )
+    themes = "[...document.querySelectorAll('.explorer')].map((each) => each.dataset.theme)"
+    assert page.evaluate(themes) == ["light", "light"]
+    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    settle(page)
+    assert page.evaluate(themes) == ["light", "dark"]  # a page of its own follows the system
 
 
 def test_the_keyboard_reaches_pages_and_controls_and_all_have_names(open_page: Open) -> None:

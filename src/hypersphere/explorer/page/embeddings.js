@@ -17,7 +17,7 @@ export function create(context) {
 
   if (!context.api) {
     const given = context.data?.embeddings;
-    root.append(element("h2", {}, "Your embeddings"),
+    root.append(element("h1", {}, "Your embeddings"),
       given ? "" : element("p", {}, "Python examines embeddings: run “hypersphere explore --embeddings FILE”, or call " +
         "hs.explore(z1=…, z2=…) in a notebook."),
       given && context.ask ? element("div", { class: "data-bar" }, lens) : "", status, result);
@@ -50,7 +50,7 @@ export function create(context) {
   const source = element("select", { onchange: () => context.setState({ source: source.value, second: "", texts: "" }) });
   const arrays = element("input", { type: "text", placeholder: "z1,z2", size: 12, spellcheck: "false",
     onchange: () => context.setState({ arrays: arrays.value }) });
-  root.append(element("h2", {}, "Your embeddings"), drop, element("div", { class: "data-bar" },
+  root.append(element("h1", {}, "Your embeddings"), drop, element("div", { class: "data-bar" },
     element("label", {}, "Embeddings of", source), lens,
     element("label", {}, "Arrays, if a file holds several", arrays)), status, result);
   context.ask("runs").then((answer) => { runs = answer.runs.filter((run) => run.embeddings); update(context.state); })

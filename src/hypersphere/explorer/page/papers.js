@@ -14,7 +14,7 @@ export function create(context) {
   const list = element("div", { role: "navigation", "aria-label": "Items" });
   const main = element("div", { class: "data-page" });
   let papers = [], ended = false, drawn = null, unfolded = false;
-  root.append(element("h2", {}, "Papers: published beside measured"), status,
+  root.append(element("h1", {}, "Papers: published beside measured"), status,
     element("div", { class: "data-split" }, list, main));
 
   const picture = (path) => (context.api ? context.api + route("figure", `papers/${path}`)

@@ -10,7 +10,8 @@ export function create(context) {
   const list = element("div", { role: "navigation", "aria-label": "Runs and studies" });
   const main = element("div", { class: "data-page" });
   let events = null, shownId = null, known = { runs: [], studies: [] }, listed = "", ended = false;
-  root.append(element("h2", {}, "Runs and studies"), status,
+  let verdicts = 0; // of the run that is shown; a new one is announced
+  root.append(element("h1", {}, "Runs and studies"), status,
     context.api ? element("div", { class: "data-split" }, list, main) : main);
 
   if (!context.api) {
@@ -69,6 +70,9 @@ export function create(context) {
       if (shownId !== id || ended) return;
       const top = again ? window.scrollY : null;
       if (state.study) showStudy(answer); else showRun(answer);
+      const begun = answer.events?.length ?? 0;
+      if (again && begun > verdicts) context.announce?.(`Step ${answer.events[begun - 1].step}: ${answer.events[begun - 1].name}.`);
+      verdicts = begun;
       if (top !== null) window.scrollTo(window.scrollX, top);
     } catch (error) {
       if (shownId === id && !again) main.replaceChildren(element("p", { role: "alert" }, error.message));
@@ -105,7 +109,7 @@ export function create(context) {
     replaceParts(main, [element("h3", {}, study.name),
       study.sentence ? element("p", { role: "status" }, study.sentence) : "",
       ...sentences(first),
-      others.length ? element("details", {}, element("summary", {}, `${others.length} more sentences`), sentences(others)) : "",
+      others.length ? element("details", {}, element("summary", {}, `${others.length} more sentence${others.length > 1 ? "s" : ""}`), sentences(others)) : "",
       study.rows.length ? table(study.header, study.rows.map(cells), study.complete ? "Results" : "Results so far") : "",
       study.report ? element("p", {}, element("a", { href: context.api + route("report", study.id), target: "_blank", rel: "noopener" },
         "The whole report")) : "",

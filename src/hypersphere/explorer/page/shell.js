@@ -137,7 +137,7 @@ export function createShell(root, pages, options) {
   }
 
   function followSystem() {
-    setTheme(usualDark(), false);
+    if (usualDark() !== dark) setTheme(!dark, false);
   }
 
   // -------------------------------------------------------------------------------------------------- keyboard
@@ -227,6 +227,8 @@ export function createShell(root, pages, options) {
 
   setTheme(dark, false);
   prefers.addEventListener("change", followSystem);
+  const notebook = new MutationObserver(followSystem);
+  if (!options.url) notebook.observe(document.body, { attributeFilter: ["data-jp-theme-light", "class"] });
   root.addEventListener("keydown", shortcuts);
   const resized = new ResizeObserver(() => page && refresh());
   resized.observe(main);
@@ -247,6 +249,7 @@ export function createShell(root, pages, options) {
       cancelAnimationFrame(frame);
       clearTimeout(address);
       resized.disconnect();
+      notebook.disconnect();
       root.removeEventListener("keydown", shortcuts);
       prefers.removeEventListener("change", followSystem);
       window.removeEventListener("hashchange", readAddress);
