@@ -73,7 +73,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     (study / "results.json").write_text(json.dumps(tree))
     item = top / "results" / "li2024" / "fig2"
     item.mkdir(parents=True)
-    tree = {"verdict": "agrees", "claim": EVIL, "measured": "it does", "clauses": {"falls": True}, "tables": {}}
+    tree = {"verdict": "agrees", "claim": EVIL, "measured": "it does", "clauses": {"falls": True},
+            "tables": {"cells": [{"cell": k} for k in range(70)]}}  # fmt: skip
     (item / "results.json").write_text(json.dumps(tree))
     (item / "fig2.png").write_bytes(PIXEL)
     z = np.random.default_rng(0).normal(size=(40, 6))
@@ -119,9 +120,9 @@ def tab(browser: Any, server: Server) -> Iterator[Callable[..., Any]]:
     assert problems == []
 
 
-def npy(rows: int) -> bytes:
+def npy(rows: int, sign: int = 1) -> bytes:
     file = io.BytesIO()
-    np.save(file, np.random.default_rng(rows).normal(size=(rows, 5)))
+    np.save(file, sign * np.random.default_rng(rows).normal(size=(rows, 5)))
     return file.getvalue()
 
 
@@ -154,9 +155,11 @@ def test_given_embeddings_are_examined_and_another_objective_chosen(tab: Callabl
 
 def test_two_files_are_examined_and_their_names_are_text(tab: Callable[..., Any]) -> None:
     page = tab("embeddings")
-    choose_files(page, **{f"{EVIL}.npy": npy(30), "b.npy": npy(30), "rows.txt": "\n".join([EVIL] * 30).encode()})
+    choose_files(page, **{f"{EVIL}.npy": npy(30), "b.npy": npy(30, -1), "rows.txt": "\n".join([EVIL] * 30).encode()})
     page.get_by_text(f"{EVIL}.npy: 30 rows of 5 dimensions, two views.").wait_for()
     assert page.locator("td", has_text=EVIL).count() and page.locator(".data-root img").count() == 0
+    advice = page.locator("p", has_text=re.compile("^No advice for .*infonce"))  # the farthest row is the positive
+    assert "train further" in advice.inner_text()
 
 
 def test_a_bad_file_costs_a_sentence_and_a_good_one_follows(tab: Callable[..., Any]) -> None:
@@ -181,12 +184,20 @@ def test_a_run_is_followed_while_it_is_written(tab: Callable[..., Any], server: 
     page.get_by_text("10 steps").wait_for()
     page.get_by_text("No verdict against this run").wait_for()
     page.wait_for_timeout(300)
+    page.locator("summary", has_text="Recipe").press("Enter")
+    page.evaluate("document.querySelector('.data-list button').dataset.kept = 'yes'")
     folder: Path = server.api.roots["runs"] / "first"
     with (folder / "metrics.jsonl").open("a") as file:
         file.write(lines(20))
     page.get_by_role("heading", name="Step 20: overfitting").wait_for()
+    assert page.locator(".status").inner_text() == "Step 20: overfitting."  # for who cannot see it arrive
     assert page.locator("svg line[stroke-dasharray='2 2']").count() == page.locator("svg.data-figure").count() > 0
     assert page.locator(".data-root img").count() == 0 and page.get_by_text(EVIL).count()
+    # what was unfolded and focused stays so, and a button of the list is not replaced under the pointer
+    assert page.locator("details[open] .data-recipe").count() == 1
+    assert page.evaluate("document.activeElement.innerText") == "Recipe"
+    page.wait_for_timeout(600)
+    assert page.locator(".data-list [data-kept]").count() == 1
 
 
 def test_a_study_has_its_table(tab: Callable[..., Any]) -> None:
@@ -206,6 +217,7 @@ def test_an_item_stands_beside_its_figure(tab: Callable[..., Any]) -> None:
             break
         page.wait_for_timeout(50)
     assert picture.evaluate("(node) => node.naturalWidth") == 1 and page.locator("td", has_text=EVIL).count() == 1
+    assert page.locator("caption").last.inner_text() == "cells, the first 60 of 70 rows"
     page.get_by_role("button", name="All items").click()
     page.get_by_role("cell", name="it does").wait_for()
 
@@ -226,4 +238,5 @@ def test_pages_fit_a_phone_in_the_dark(tab: Callable[..., Any]) -> None:
     for view, words in (("runs?run=runs/first", "where a verdict began"), ("papers", "What was run")):
         page.goto(page.url.partition("#")[0] + f"#{view}")
         page.get_by_text(words).first.wait_for()
+        assert page.locator("h1").count() == 1
         assert not is_wide(page, PHONE["width"]), view

@@ -88,7 +88,7 @@ def both_widgets_work(page: Any) -> None:
     sphere = page.locator(".explorer", has=page.locator(".sphere"))
     sphere.get_by_role("button", name="Step", exact=True).click()
     assert sphere.locator(".readout").inner_text().startswith("Step 1:")
-    assert embeddings.locator("h2").first.inner_text() in ("Your embeddings", "")  # JupyterLab hides what is far away
+    assert embeddings.locator("h1").first.inner_text() in ("Your embeddings", "")  # JupyterLab hides what is far away
 
 
 @missing("jupyterlab")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -103,6 +104,38 @@ def test_two_objectives_have_maps_side_by_side_and_their_difference(open_page: O
     assert "1 at all angles" in page.locator(".maps").inner_text()  # DCL never dissipates
     assert page.locator(".about h2").all_inner_texts() == ["infonce", "dcl"]
     assert address(page) == "#objective?show=dissipation&b=dcl"
+
+
+def test_a_difference_below_zero_is_striped_and_one_above_is_not(open_page: Open) -> None:
+    """Purple and orange are equally dark in grey print."""
+    colours = """([x, y]) => { const canvas = document.querySelector(".difference canvas");
+      const { data } = canvas.getContext("2d").getImageData(x * canvas.width, y * canvas.height, 20, 20);
+      return new Set(new Uint32Array(data.buffer)).size; }"""
+    page = open_page("#objective?b=dcl&show=dissipation")
+    assert page.evaluate(colours, [0.8, 0.8]) == 2  # -1: the anchor has stopped under InfoNCE alone
+    choose(page, "Show", "dcl")
+    choose(page, "Compare with", "infonce")
+    assert page.evaluate(colours, [0.8, 0.8]) == 1
+
+
+def test_colours_differ_in_lightness(open_page: Open) -> None:
+    """Of curves and of classes: they are told apart in grey print, and from the ground, light and dark."""
+    palettes = """async () => {
+      const { THEMES } = await import("./shell.js"), { COLOURS } = await import("./charts.js");
+      return Object.values(THEMES).map(({ ground, classes }) => [ground, classes, COLOURS]); }"""
+
+    def luminance(colour: str) -> float:
+        shares = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+        linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for ground, classes, curves in open_page().evaluate(palettes):
+        for colours, apart in ((classes, 10), (curves, 5)):
+            lightness = sorted(116 * luminance(each) ** (1 / 3) - 16 for each in colours)
+            assert min(high - low for low, high in pairwise(lightness)) > apart
+            for each in colours:
+                low, high = sorted((luminance(each), luminance(ground)))
+                assert (high + 0.05) / (low + 0.05) > 2.95
 
 
 def test_the_map_is_that_of_the_closed_form(open_page: Open) -> None:
@@ -275,6 +308,19 @@ def test_points_step_play_pause_and_start_again(open_page: Open) -> None:
     assert "yaw=-0.75" in address(page)
 
 
+@pytest.mark.parametrize("view", [
+    "#sphere?s.temperature=0&start=constructor", "#sphere?objective=align_uniform&s.alpha=-5&s.weight=nan&rate=-1",
+    "#objective?a.temperature=-1&show=constructor&b=mat&b.margin=1e9",
+])  # fmt: skip
+def test_a_link_with_settings_that_do_not_exist_shows_the_nearest(open_page: Open, view: str) -> None:
+    page = open_page(view)
+    for button in page.get_by_role("button", name="Step", exact=True).all():
+        button.click()
+    page.evaluate("window.dispatchEvent(new Event('resize'))")
+    assert "NaN" not in page.locator(".page").inner_html()
+    assert page.get_by_role("application").count() >= 1  # takes arrow keys from a screen reader
+
+
 def test_every_start_and_objective_moves(open_page: Open) -> None:
     page = open_page("#sphere?points=12")
     step = page.get_by_role("button", name="Step", exact=True)
@@ -369,17 +415,47 @@ def test_a_preset_is_a_view_with_an_address(open_page: Open) -> None:
     assert page.locator(".preset").inner_text() == ""
 
 
-def test_two_hundred_points_move_within_a_frame(open_page: Open, record_property: Any) -> None:
+def test_two_hundred_points_move_within_half_a_frame(open_page: Open, record_property: Any) -> None:
     page = open_page("#sphere?points=200&objective=infonce")
     page.get_by_role("button", name="Play").click()
-    before, work = wait_for_steps(page, 20), Work(page)
-    began = page.evaluate("performance.now()")
-    steps = wait_for_steps(page, before + 40) - before
-    rate = 1000 * steps / (page.evaluate("performance.now()") - began)
-    each = work.since() / steps
+    steps, work, each = wait_for_steps(page, 20), Work(page), []
+    began, first = page.evaluate("performance.now()"), steps
+    for _ in range(3):
+        before, spent = steps, work.since()
+        steps = wait_for_steps(page, before + 20)
+        each.append((work.since() - spent) / (steps - before))
+    rate = 1000 * (steps - first) / (page.evaluate("performance.now()") - began)
     record_property("frame_milliseconds", {"processor": each, "frames_a_second": rate})
-    print(f"a frame with 200 points: {each:.1f} ms of processor time, {rate:.0f} frames a second")
-    assert each < 1000 / 60
+    print(f"a frame with 200 points: {median(each):.1f} ms of processor time, {rate:.0f} frames a second")
+    assert min(each) < 1000 / 120  # the others wait for caches that the rest of the machine has emptied
+
+
+# Bytes of arrays that a step of 200 points makes, after the first.
+ALLOCATED = """
+async () => {
+  const { cosinesOf, evaluate, measure } = await import("./losses.js");
+  const { startingPoints } = await import("./points.js");
+  const { x, y } = startingPoints("random", 200, 0.35, 0);
+  const Original = Float64Array;
+  let bytes = 0, room = null;
+  window.Float64Array = new Proxy(Original, { construct(kind, given) {
+    const array = new kind(...given);
+    bytes += array.byteLength;
+    return array; } });
+  for (let k = 0; k < 10; k++) {
+    if (k === 1) bytes = 0;
+    room = cosinesOf(x, y, room);
+    evaluate("infonce", x, y, { temperature: 0.05 }, null, room);
+    measure(x, y, room);
+  }
+  window.Float64Array = Original;
+  return bytes / 9; }
+"""
+
+
+def test_a_step_of_the_points_uses_the_matrices_of_the_step_before(open_page: Open) -> None:
+    page = open_page("#sphere")
+    assert page.evaluate(ALLOCATED) < 200 * 200  # its gradients, and no matrix
 
 
 def test_without_webgl_the_sphere_is_drawn_plainly(open_page: Open) -> None:
@@ -418,6 +494,22 @@ def test_dark_follows_the_system_and_the_button_which_is_remembered(open_page: O
     page.reload()
     page.wait_for_selector(".page")
     assert page.evaluate(theme) == "light"
+
+
+def test_a_notebook_that_changes_its_theme_is_followed(open_page: Open) -> None:
+    page = open_page(
+        script="document.addEventListener('DOMContentLoaded', () => document.body.dataset.jpThemeLight = 'true')"
+    )
+    page.evaluate(
+        """async () => { const { mount } = await import("./explorer.js"), home = document.createElement("div");
+        document.body.append(home);
+        mount(home, { api: null, data: { objectives: [], version: "" }, state: { page: "papers" } }); }"""
+    )
+    themes = "[...document.querySelectorAll('.explorer')].map((each) => each.dataset.theme)"
+    assert page.evaluate(themes) == ["light", "light"]
+    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    settle(page)
+    assert page.evaluate(themes) == ["light", "dark"]  # a page of its own follows the system
 
 
 def test_the_keyboard_reaches_pages_and_controls_and_all_have_names(open_page: Open) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
+from hypersphere.explorer import embeddings
 from hypersphere.explorer import server as serving
 from hypersphere.explorer.server import start_server
 
@@ -368,6 +369,22 @@ def test_a_bomb_is_not_unpacked(server):
             archive.writestr(f"{name}.npy", b"\0" * 1000)
     bomb = file.getvalue().replace((1000).to_bytes(4, "little"), (2**32 - 2).to_bytes(4, "little"))
     refused(server, f"/api/embeddings?source={upload(server, 'bomb.npz', bomb)}", 400, "once unpacked")
+
+
+def test_a_parquet_of_too_many_equal_numbers_is_not_read(server, monkeypatch):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    file = io.BytesIO()
+    pq.write_table(pa.table({name: pa.array(np.zeros(200_000, dtype=np.float32)) for name in "xy"}), file)
+    small = upload(server, "zeros.parquet", file.getvalue())
+    assert len(file.getvalue()) < 20_000
+    monkeypatch.setattr(embeddings, "UNPACKED", 2**20)
+    refused(server, f"/api/embeddings?source={small}", 400, "zeros.parquet takes 3 MB once unpacked")
+
+
+def test_a_given_file_may_be_of_any_size(server, monkeypatch):
+    monkeypatch.setattr(embeddings, "UNPACKED", 100)
+    monkeypatch.setattr(embeddings, "MEMBERS", 1)
+    assert tree(server, "/api/embeddings?source=given&objective=mpt")[0] == 200
 
 
 # --- uploads

@@ -129,6 +129,8 @@ class Api:
     # --- runs and studies
 
     def _root(self, kind: str) -> Path:
+        if kind not in ("runs", "studies"):
+            raise NotHereError("there is nothing of that name here")
         if kind not in self.roots:
             raise NotHereError(f"no folder of {kind} was given: hypersphere explore --{kind} DIR")
         return self.roots[kind]
@@ -206,6 +208,9 @@ class Api:
         first, name = self._source(query.get("source", ""))
         second = self._source(query["second"])[0] if query.get("second") else None
         texts = self._source(query["texts"])[0] if query.get("texts") else None
+        for path in (first, second):
+            if path is not None and path.parent == self.uploads.folder:
+                embeddings.check_upload(path)
         arrays = [each.strip() for each in query.get("arrays", "").split(",") if each.strip()]
         return embeddings.load(first, second, texts, arrays), name
 

@@ -31,17 +31,13 @@ ANCHORS = 256  # rows of the batch that is taken apart
 ADVISED = 512  # rows that advice is measured on
 LISTED = 12  # pairs of each kind
 EIGENVALUES = 512  # of a spectrum, the largest
-UNPACKED = 2**32  # bytes of an npz once unpacked
+UNPACKED = 2**32  # bytes of an upload once unpacked
 MEMBERS = 64  # arrays of an npz
 LONGEST = 200  # characters of a text beside a pair
 
 
 def load(first: Path, second: Path | None = None, texts: Path | None = None, arrays: Sequence[str] = ()) -> Loaded:
-    """One or two views from files, and the texts of their rows. Nothing is unpickled, and an npz whose arrays are too
-    many or too large is refused before it is unpacked."""
-    for path in (first, second):
-        if path is not None and path.suffix == ".npz":
-            check_archive(path)
+    """One or two views from files, and the texts of their rows. Nothing is unpickled."""
     loaded = load_embeddings(first, second, arrays)
     if texts is None:
         return loaded
@@ -51,8 +47,16 @@ def load(first: Path, second: Path | None = None, texts: Path | None = None, arr
     return loaded._replace(texts=lines)
 
 
-def check_archive(path: Path) -> None:
-    """Refuses an npz with too many arrays, or with arrays that are too large once unpacked."""
+def check_upload(path: Path) -> None:
+    """Refuses an npz or parquet that is too large once unpacked, before it is. A small file can hold billions of equal
+    numbers, and reading them would end the server."""
+    if path.suffix == ".npz":
+        _check_archive(path)
+    elif path.suffix == ".parquet":
+        _check_columns(path)
+
+
+def _check_archive(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as packed:
             members = packed.infolist()
@@ -62,8 +66,32 @@ def check_archive(path: Path) -> None:
     if len(members) > MEMBERS or size > UNPACKED:
         raise ValueError(
             f"{path.name} holds {len(members)} arrays of {size / 1e6:,.0f} MB once unpacked; at most {MEMBERS} arrays "
-            f"of {UNPACKED / 1e6:,.0f} MB are read here"
+            f"of {UNPACKED / 1e6:,.0f} MB can be uploaded; hypersphere explore --embeddings FILE reads any"
         )
+
+
+def _check_columns(path: Path) -> None:
+    size = _values(path) * 8
+    if size > UNPACKED:
+        raise ValueError(
+            f"{path.name} takes {size / 1e6:,.0f} MB once unpacked; at most {UNPACKED / 1e6:,.0f} MB can be uploaded; "
+            "hypersphere explore --embeddings FILE reads any"
+        )
+
+
+def _values(path: Path) -> int:
+    """How many numbers and words a parquet declares; 0 for a file that cannot be read, which has its own sentence."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        return 0
+    try:
+        about = pq.read_metadata(path)
+    except (pa.ArrowException, OSError):
+        return 0
+    groups = [about.row_group(place) for place in range(about.num_row_groups)]
+    return sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
 
 
 def examine(

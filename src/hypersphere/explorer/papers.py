@@ -44,6 +44,7 @@ def _item(results: Path | None, name: str, tables: bool) -> dict[str, Any]:
         known["figures"] = figures_of(results, name)
         if tables:
             known["tables"] = {title: rows[:MOST_ROWS] for title, rows in tree.get("tables", {}).items()}
+            known["rows"] = {title: len(rows) for title, rows in tree.get("tables", {}).items()}
     except NotHereError:
         pass
     except (OSError, ValueError, TypeError, AttributeError) as error:

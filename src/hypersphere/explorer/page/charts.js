@@ -2,8 +2,9 @@
 
 import { element, short, svg, ticks } from "./drawing.js";
 
-// Told apart by people with any colour vision, and by their lightness in grey print; visible on light and on dark.
-export const COLOURS = ["#2f7fc1", "#d2601a", "#8a8f98", "#2a9d8f"];
+// Told apart by people with any colour vision, and by their lightness in grey print (44, 59, 53 of 100); 3 : 1 and more
+// on light and on dark.
+export const COLOURS = ["#276cae", "#dd7222", "#787e87"];
 const TROUBLE = "#c8352b";
 const DASHES = { training: "", held_out: "6 3", validation: "1.5 2.5" };
 const WIDTH = 420, HEIGHT = 236, LEFT = 52, RIGHT = 12, TOP = 42, BOTTOM = 36;
@@ -21,9 +22,11 @@ export function table(header, rows, caption = "") {
   const cell = (value, kind = "td") => element(kind, typeof value === "number" ? { class: "data-number" } : {},
     value instanceof Node ? value : typeof value === "number" ? shown(value) : String(value ?? ""));
   const body = rows.map((row) => element("tr", {}, row.map((value) => cell(value))));
+  const numeric = (k) => rows.some((row) => typeof row[k] === "number") && rows.every((row) => typeof row[k] === "number" || !row[k]);
+  const heads = header.map((name, k) => element("th", { scope: "col", class: numeric(k) && "data-number" }, name));
   return element("div", { class: "data-scroll", tabindex: 0, role: "region", "aria-label": caption || header.join(", ") },
     element("table", { class: header.length > 3 ? "data-table data-wide" : "data-table" }, caption && element("caption", {}, caption),
-      element("thead", {}, element("tr", {}, header.map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, body)));
+      element("thead", {}, element("tr", {}, heads)), element("tbody", {}, body)));
 }
 
 function logarithmicTicks(low, high) {
@@ -98,13 +101,21 @@ export function lines({ title, series, xLabel = "", yLabel = "", logarithmic = f
     const colour = COLOURS[series.find((each) => each.label === label).colour % COLOURS.length];
     picture.append(svg("rect", { x: along, y: 26, width: 10, height: 4, fill: colour }));
     picture.append(svg("text", { x: along + 13, y: 32, "font-size": 11.5 }, label));
-    along += 24 + 5.8 * label.length;
+    along += 24 + widthOf(label);
   }
   const columns = ["curve", "split", xLabel || "x", "value", "low", "high"];
   const rows = [columns, ...series.flatMap((each) => each.points.map((point) =>
     [each.label, each.split ?? "", point[0], point[1], point[2] ?? "", point[3] ?? ""]))];
   follow(whole, picture, drawn, x, left, right);
   return { picture: whole, rows };
+}
+
+// How wide a label is, in the font of a figure.
+let ruler = null;
+function widthOf(label) {
+  ruler ??= document.createElement("canvas").getContext("2d");
+  ruler.font = "11.5px system-ui, sans-serif";
+  return ruler.measureText(label).width;
 }
 
 // Values at the pointer, in the corner of the figure.
@@ -139,18 +150,22 @@ export function figure(context, chart, name, note = "") {
     context.figure ? context.figure(copy, chart.rows, name) : "");
 }
 
-// Buttons of a list; the one with the chosen id is marked. Its buttons keep their focus when the list is drawn again.
+// Buttons of a list; the one with the chosen id is marked.
 export function listOf(rows, choose) {
   return element("ul", { class: "data-list" }, rows.map(({ id, name, small }) => element("li", {}, element("button",
     { type: "button", "data-id": id, onclick: () => choose(id) }, name, element("small", {}, small)))));
 }
 
-export function replaceList(list, parts) {
-  const focused = list.querySelector("button:focus")?.dataset.id ?? null;
-  const scrolled = () => [list, ...list.querySelectorAll("ul")], tops = scrolled().map((each) => each.scrollTop);
-  list.replaceChildren(...parts);
-  scrolled().forEach((each, place) => { each.scrollTop = tops[place] ?? 0; });
-  if (focused !== null) [...list.querySelectorAll("button")].find((each) => each.dataset.id === focused)?.focus();
+// New parts in place of the old, while somebody reads them: what was unfolded, scrolled or focused stays so.
+export function replaceParts(place, parts) {
+  const named = (node) => node.dataset.id ?? (node.getAttribute("aria-label") ?? node.textContent).replace(/\d+/g, "");
+  const all = (kind) => [...place.querySelectorAll(kind)], scrolling = () => [place, ...all("ul, .data-scroll, pre")];
+  const unfolded = new Set(all("details[open] > summary").map(named));
+  const focused = place.querySelector(":focus"), places = scrolling().map((each) => [each.scrollTop, each.scrollLeft]);
+  place.replaceChildren(...parts);
+  for (const summary of all("summary")) if (unfolded.has(named(summary))) summary.parentElement.open = true;
+  scrolling().forEach((each, k) => { if (places[k]) [each.scrollTop, each.scrollLeft] = places[k]; });
+  if (focused) all("a, button, summary, [tabindex]").find((each) => named(each) === named(focused))?.focus({ preventScroll: true });
 }
 
 export function markChosen(list, id) {

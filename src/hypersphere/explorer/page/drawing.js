@@ -61,8 +61,9 @@ function table(colours, size = 256) {
   return { pixels, words: new Uint32Array(pixels.buffer), bar: null };
 }
 
-// cividis rises evenly in lightness, so it survives colour blindness and grey print; purple to orange for differences.
-export const COLOURS = { rising: table(CIVIDIS), diverging: table(DIVERGING) };
+// cividis rises evenly in lightness, so it survives colour blindness and grey print. Differences go from purple to orange,
+// which are equally dark: values below 0 are striped, so that their sign survives as well.
+export const COLOURS = { rising: table(CIVIDIS), diverging: { ...table(DIVERGING), striped: true } };
 
 // All colours from low to high, as the address of a picture.
 export function barOf(colours) {
@@ -75,13 +76,14 @@ export function barOf(colours) {
 }
 
 // A grid of values as a picture, the first row at the bottom; a value that is not finite stays clear.
-export function paint(canvas, values, rows, columns, [low, high], { words }) {
+export function paint(canvas, values, rows, columns, [low, high], { words, striped }) {
   if (canvas.width !== columns) canvas.width = columns;
   if (canvas.height !== rows) canvas.height = rows;
   const drawing = canvas.getContext("2d", { willReadFrequently: true }), picture = drawing.createImageData(columns, rows);
   const pixels = new Uint32Array(picture.data.buffer), scale = 255 / (high - low);
   for (let r = 0; r < rows; r++) for (let c = 0, from = r * columns, to = (rows - 1 - r) * columns; c < columns; c++) {
-    const value = values[from + c];
+    let value = values[from + c];
+    if (striped && value < 0 && (r + c) % 10 < 3) value *= 0.5;
     if (value - value === 0) pixels[to + c] = words[Math.min(Math.max(Math.round((value - low) * scale), 0), 255)];
   }
   drawing.putImageData(picture, 0, 0);

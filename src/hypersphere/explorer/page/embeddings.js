@@ -17,7 +17,7 @@ export function create(context) {
 
   if (!context.api) {
     const given = context.data?.embeddings;
-    root.append(element("h2", {}, "Your embeddings"),
+    root.append(element("h1", {}, "Your embeddings"),
       given ? "" : element("p", {}, "Python examines embeddings: run “hypersphere explore --embeddings FILE”, or call " +
         "hs.explore(z1=…, z2=…) in a notebook."),
       given && context.ask ? element("div", { class: "data-bar" }, lens) : "", status, result);
@@ -50,7 +50,7 @@ export function create(context) {
   const source = element("select", { onchange: () => context.setState({ source: source.value, second: "", texts: "" }) });
   const arrays = element("input", { type: "text", placeholder: "z1,z2", size: 12, spellcheck: "false",
     onchange: () => context.setState({ arrays: arrays.value }) });
-  root.append(element("h2", {}, "Your embeddings"), drop, element("div", { class: "data-bar" },
+  root.append(element("h1", {}, "Your embeddings"), drop, element("div", { class: "data-bar" },
     element("label", {}, "Embeddings of", source), lens,
     element("label", {}, "Arrays, if a file holds several", arrays)), status, result);
   context.ask("runs").then((answer) => { runs = answer.runs.filter((run) => run.embeddings); update(context.state); })
@@ -180,10 +180,15 @@ export function create(context) {
   }
 
   function advice(part) {
-    const rows = part.rows.map((each) => each.parameter ? [each.objective, each.parameter, each.value, each.default,
-      `${Math.round(100 * each.past_default)} %`] : [each.objective, "–", "–", "–", each.sentence]);
+    const rows = part.rows.filter((each) => each.parameter).map((each) => [each.objective, each.parameter, each.value,
+      each.default, `${Math.round(100 * each.past_default)} %`]);
+    const without = new Map(); // objectives by the sentence that says why they have no advice
+    for (const { parameter, sentence, objective: name } of part.rows) if (!parameter) {
+      without.set(sentence, [...(without.get(sentence) ?? []), name]);
+    }
     return [element("h2", {}, "Advice on temperature and margin"), rows.length ? table(["objective", "setting", "advised", "default",
       "anchors past the edge with the default"], rows, `With ${part.negatives} negatives`) : "",
+      ...[...without].map(([sentence, names]) => element("p", {}, element("b", {}, `No advice for ${names.join(", ")}`), `: ${sentence}.`)),
       element("p", { class: "data-soft" }, part.sentence)];
   }
 

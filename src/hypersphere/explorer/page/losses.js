@@ -83,15 +83,16 @@ const tripletLoss = (distance, slope) => (m, s) => {
 };
 const inside = (c) => min(max(c, -1 + 1e-14), 1 - 1e-14);
 
-function logMeanGaussian(m, view, t, factor) { // factor · log mean_{i≠j} e^{-t‖·‖²}, with its derivatives
-  const { n } = m, matrix = m[view];
+// log mean_{i≠j} e^{-t‖·‖²}; the derivatives of factor · that are added where a factor is given.
+function logMeanGaussian(m, view, t, factor = 0) {
+  const { n } = m, matrix = m[view], grads = m.d[view];
   let total = 0;
-  for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) if (j !== i) total += exp(2 * t * (matrix[i * n + j] - 1));
-  if (!factor) return log(total / (n * (n - 1)));
-  for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) {
-    if (j !== i) m.d[view][i * n + j] += (factor * 2 * t * exp(2 * t * (matrix[i * n + j] - 1))) / total;
+  for (let i = 1; i < n; i++) for (let k = i * n, end = k + i; k < end; k++) total += 2 * exp(2 * t * (matrix[k] - 1));
+  const scale = (factor * 2 * t) / total;
+  if (factor) for (let i = 0; i < n; i++) for (let j = 0, k = i * n; j < n; j++, k++) {
+    if (j !== i) grads[k] += scale * exp(2 * t * (matrix[k] - 1));
   }
-  return factor * log(total / (n * (n - 1)));
+  return log(total / (n * (n - 1)));
 }
 
 export const LOSSES = {
@@ -132,7 +133,7 @@ export const LOSSES = {
       const moves = s.alpha === 2 || 2 - 2 * c > COINCIDENT;
       m.d.cross[i * n + i] -= moves ? factor * s.alpha * square ** (s.alpha / 2 - 1) : 0;
     }
-    for (const view of ["same", "other"]) value += logMeanGaussian(m, view, s.t, s.weight / 2);
+    for (const view of ["same", "other"]) value += (s.weight / 2) * logMeanGaussian(m, view, s.t, s.weight / 2);
     return { value, active: 1 };
   },
   siglip: (m, s) => {
@@ -172,40 +173,60 @@ export const LOSSES = {
   },
 };
 
-// Cosines of flat rows (n × 3), and room for the derivatives.
-function matrices(x, y, n) {
-  const m = { n, d: {} };
-  for (const [view, a, b] of [["cross", x, y], ["same", x, x], ["other", y, y]]) {
-    const matrix = new Float64Array(n * n);
-    for (let i = 0, k = 0; i < n; i++) for (let j = 0; j < n; j++, k++) {
-      matrix[k] = a[3 * i] * b[3 * j] + a[3 * i + 1] * b[3 * j + 1] + a[3 * i + 2] * b[3 * j + 2];
-    }
-    m[view] = matrix;
-    m.d[view] = new Float64Array(n * n);
+// Cosines of unit rows x and y, flat arrays of n × 3, with room for their derivatives. room: an earlier answer, whose
+// memory is used again; a movie of 200 points would otherwise ask for 2 MB a frame.
+export function cosinesOf(x, y, room = null) {
+  const n = x.length / 3, views = { cross: [x, y], same: [x, x], other: [y, y] };
+  const m = room?.n === n ? room : { n, d: {} };
+  for (const [view, [a, b]] of Object.entries(views)) {
+    m[view] ??= new Float64Array(n * n);
+    m.d[view] ??= new Float64Array(n * n);
+    products(m[view], a, b, n);
   }
   return m;
 }
 
-// Value, share of active anchors and gradients along the sphere of unit rows x and y, flat arrays of n × 3.
-// anchors: {directions, labels, weight} adds CLOA's pull of both views to the direction of each label (-1: none).
-export function evaluate(name, x, y, s, anchors = null) {
-  const n = x.length / 3, m = matrices(x, y, n);
-  const { value, active } = LOSSES[name](m, s);
-  const gx = new Float64Array(3 * n), gy = new Float64Array(3 * n);
-  for (let i = 0, k = 0; i < n; i++) for (let j = 0; j < n; j++, k++) {
-    const c = m.d.cross[k], a = m.d.same[k], b = m.d.other[k];
-    if (c === 0 && a === 0 && b === 0) continue;
-    for (let e = 0, p = 3 * i, q = 3 * j; e < 3; e++, p++, q++) {
-      gx[p] += c * y[q] + a * x[q];
-      gy[q] += c * x[p] + b * y[p];
-      gx[q] += a * x[p];
-      gy[p] += b * y[q];
-    }
+function products(matrix, a, b, n) {
+  for (let i = 0, k = 0; i < n; i++) {
+    const a0 = a[3 * i], a1 = a[3 * i + 1], a2 = a[3 * i + 2];
+    for (let q = 0; q < 3 * n; q += 3, k++) matrix[k] = a0 * b[q] + a1 * b[q + 1] + a2 * b[q + 2];
   }
+}
+
+// Value, share of active anchors and gradients along the sphere of unit rows x and y.
+// anchors: {directions, labels, weight} adds CLOA's pull of both views to the direction of each label (-1: none).
+export function evaluate(name, x, y, s, anchors = null, m = cosinesOf(x, y)) {
+  const { n, d } = m, gx = new Float64Array(3 * n), gy = new Float64Array(3 * n);
+  for (const grads of [d.cross, d.same, d.other]) grads.fill(0);
+  const { value, active } = LOSSES[name](m, s);
+  pullBack(d.cross, x, y, gx, gy);
+  pullBack(d.same, x, x, gx, gx);
+  pullBack(d.other, y, y, gy, gy);
   const pull = anchors ? pullToAnchors(x, y, gx, gy, anchors) : 0;
   alongSphere(gx, x);
   alongSphere(gy, y);
   return { value: value + pull, active, gx, gy };
+}
+
+// From the derivatives with respect to a_i·b_j to those with respect to a and b, added to ga and gb.
+function pullBack(grads, a, b, ga, gb) {
+  for (let p = 0, k = 0; p < a.length; p += 3) {
+    const a0 = a[p], a1 = a[p + 1], a2 = a[p + 2];
+    let sum0 = 0, sum1 = 0, sum2 = 0;
+    for (let q = 0; q < b.length; q += 3, k++) {
+      const grad = grads[k];
+      if (grad === 0) continue; // most losses leave a matrix alone, or have a few entries in a row
+      sum0 += grad * b[q];
+      sum1 += grad * b[q + 1];
+      sum2 += grad * b[q + 2];
+      gb[q] += grad * a0;
+      gb[q + 1] += grad * a1;
+      gb[q + 2] += grad * a2;
+    }
+    ga[p] += sum0;
+    ga[p + 1] += sum1;
+    ga[p + 2] += sum2;
+  }
 }
 
 function pullToAnchors(x, y, gx, gy, { directions, labels, weight }) {
@@ -232,15 +253,15 @@ function alongSphere(gradient, rows) {
 }
 
 // Numbers of the points, as Python's diagnostics defines them; energy: mean of 1/‖x_i-x_j‖ (Riesz, s = 1).
-export function measure(x, y) {
-  const n = x.length / 3, m = matrices(x, y, n);
+export function measure(x, y, m = cosinesOf(x, y)) {
+  const { n, same, cross } = m;
   let alignment = 0, energy = 0;
   for (let i = 0; i < n; i++) {
-    alignment += (2 - 2 * m.cross[i * n + i]) / n;
-    for (let j = 0; j < n; j++) if (j !== i) energy += 1 / chordOf(m.same[i * n + j]) / (n * (n - 1));
+    alignment += (2 - 2 * cross[i * n + i]) / n;
+    for (let k = i * n, end = k + i; k < end; k++) energy += 2 / chordOf(same[k]); // both orders of a pair
   }
-  const uniformity = (logMeanGaussian(m, "same", 2, 0) + logMeanGaussian(m, "other", 2, 0)) / 2;
-  return { energy, alignment, uniformity, rank: effectiveRank(x) };
+  const uniformity = (logMeanGaussian(m, "same", 2) + logMeanGaussian(m, "other", 2)) / 2;
+  return { energy: energy / (n * (n - 1)), alignment, uniformity, rank: effectiveRank(x) };
 }
 
 // exp of the entropy of the singular values' shares.
@@ -248,7 +269,8 @@ export function effectiveRank(rows) {
   const gram = [0, 0, 0, 0, 0, 0]; // xx, yy, zz, xy, xz, yz
   for (let i = 0; i < rows.length; i += 3) {
     const [a, b, c] = [rows[i], rows[i + 1], rows[i + 2]];
-    [a * a, b * b, c * c, a * b, a * c, b * c].forEach((value, k) => (gram[k] += value));
+    gram[0] += a * a; gram[1] += b * b; gram[2] += c * c;
+    gram[3] += a * b; gram[4] += a * c; gram[5] += b * c;
   }
   const largest = eigenvalues(gram);
   const singular = largest.map((value) => (value > 1e-16 * largest[0] ? sqrt(value) : 0));

@@ -42,13 +42,13 @@ export function create(context) {
   const negatives = () => Math.round(number("negatives", NEGATIVES, 1, MOST));
   const spread = () => number("spread", SPREAD, 0, 0.5);
   const pointer = () => [number("p", 30, 9, 90) * DEGREE, number("q", 75, 9, 180) * DEGREE];
-  const quantities = () => (state.show in QUANTITIES ? [state.show] : Object.keys(QUANTITIES));
+  const quantities = () => (Object.hasOwn(QUANTITIES, state.show) ? [state.show] : Object.keys(QUANTITIES));
   const set = (key) => (value) => context.setState({ [key]: value });
 
   function settingsOf(side) {
-    return Object.fromEntries(entries.get(nameOf(side)).settings.map(({ name, default: usual, choices }) => {
+    return Object.fromEntries(entries.get(nameOf(side)).settings.map(({ name, default: usual, choices, low, high }) => {
       const key = `${side}.${name}`;
-      return [name, choices ? (choices.includes(state[key]) ? state[key] : usual) : number(key, usual, -1e9, 1e9)];
+      return [name, choices ? (choices.includes(state[key]) ? state[key] : usual) : number(key, usual, low, high)];
     }));
   }
 
@@ -243,7 +243,7 @@ export function create(context) {
     update(next) {
       const began = performance.now();
       state = next;
-      chooser.set(state.show in QUANTITIES ? state.show : "all");
+      chooser.set(Object.hasOwn(QUANTITIES, state.show) ? state.show : "all");
       page.classList.toggle("two", sides().length === 2);
       room = maps.clientWidth || 620;
       drawControls();

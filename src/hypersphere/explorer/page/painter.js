@@ -52,15 +52,26 @@ function webglPainter(canvas, gl) {
   gl.enable(gl.BLEND);
   gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   const round = gl.getUniformLocation(program, "round");
+  let vertices = new Float32Array(0), used = 0; // eight numbers each: place, colour, shape
+  function vertex(a, b, [red, green, blue], alpha, width, ring) {
+    vertices[used++] = a; vertices[used++] = b;
+    vertices[used++] = red; vertices[used++] = green; vertices[used++] = blue; vertices[used++] = alpha;
+    vertices[used++] = width; vertices[used++] = ring;
+  }
   return {
     fallback: false,
     paint({ lines, dots }, wide, ratio) {
-      const size = resize(canvas, wide, ratio), vertices = [];
-      for (const [a, b, c, d, colour, alpha] of lines) vertices.push(a, b, ...colour, alpha, 1, 0, c, d, ...colour, alpha, 1, 0);
-      for (const [a, b, width, ring, colour, alpha] of dots) vertices.push(a, b, ...colour, alpha, (width * size) / 2, ring);
+      const size = resize(canvas, wide, ratio), needed = 8 * (2 * lines.length + dots.length);
+      if (vertices.length < needed) vertices = new Float32Array(needed);
+      used = 0;
+      for (const [a, b, c, d, colour, alpha] of lines) {
+        vertex(a, b, colour, alpha, 1, 0);
+        vertex(c, d, colour, alpha, 1, 0);
+      }
+      for (const [a, b, width, ring, colour, alpha] of dots) vertex(a, b, colour, alpha, (width * size) / 2, ring);
       gl.viewport(0, 0, size, size);
       gl.clear(gl.COLOR_BUFFER_BIT);
-      gl.bufferData(gl.ARRAY_BUFFER, new Float32Array(vertices), gl.DYNAMIC_DRAW);
+      gl.bufferData(gl.ARRAY_BUFFER, vertices.subarray(0, used), gl.DYNAMIC_DRAW);
       gl.uniform1i(round, 0);
       gl.drawArrays(gl.LINES, 0, 2 * lines.length);
       gl.uniform1i(round, 1);

@@ -41,10 +41,10 @@ export function drawPanel(panel, canvas, context, on) {
   };
   const line = map.edge.length > 1 ? " A line marks where half of the gradient is left." : "";
   const spoken = `Map of ${title} over the angles of the positive and of the negatives.${flat ? ` ${flat}.` : ""}${line} Arrow keys move the pointer.`;
-  const surface = element("div", { class: "surface", tabindex: 0, role: "img", "aria-label": spoken,
+  const surface = element("div", { class: "surface", tabindex: 0, role: "application", "aria-roledescription": "map", "aria-label": spoken,
     onpointermove: pointed, onpointerdown: pointed, onkeydown: on.key }, canvas, drawing);
   surface.style.height = `${frame.total}px`;
-  const says = diverging ? "Orange: the first is larger. Purple: the second." : QUANTITIES[quantity].says;
+  const says = diverging ? "Orange: the first is larger. Purple with stripes: the second." : QUANTITIES[quantity].says;
   const node = element("figure", { class: diverging ? "panel difference" : "panel", "data-quantity": quantity }, heading, surface,
     element("figcaption", {}, says, map.note ? ` ${map.note}` : ""),
     context.figure(() => exported(drawing, canvas, frame), () => rowsOf(panel), panel.name));

@@ -5,6 +5,7 @@ import { element } from "./drawing.js";
 const LONGEST = 180; // characters of a cell of the overview
 const NARROW = 700; // pixels
 const short = (words) => (words.length <= LONGEST ? words : `${words.slice(0, LONGEST - 1).trimEnd()}…`);
+const rowsShown = (title, count, all = count) => `${title}, ${all > count ? `the first ${count} of ${all}` : count} rows`;
 const KINDS = { agrees: "good", partly: "warn", "does not agree": "bad", undecided: "warn" };
 
 export function create(context) {
@@ -13,7 +14,7 @@ export function create(context) {
   const list = element("div", { role: "navigation", "aria-label": "Items" });
   const main = element("div", { class: "data-page" });
   let papers = [], ended = false, drawn = null, unfolded = false;
-  root.append(element("h2", {}, "Papers: published beside measured"), status,
+  root.append(element("h1", {}, "Papers: published beside measured"), status,
     element("div", { class: "data-split" }, list, main));
 
   const picture = (path) => (context.api ? context.api + route("figure", `papers/${path}`)
@@ -68,7 +69,7 @@ export function create(context) {
           element("img", { src: picture(path), alt: `${item.title}, computed here`, loading: "lazy" })))),
       ...Object.entries(item.tables ?? {}).filter(([, rows]) => rows.length).map(([title, rows]) => {
         const header = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-        return table(header, rows.map((row) => header.map((name) => row[name] ?? "")), `${title}, ${rows.length} rows`);
+        return table(header, rows.map((row) => header.map((name) => row[name] ?? "")), rowsShown(title, rows.length, item.rows?.[title]));
       }),
       element("p", {}, "Compute it again: ", element("code", {}, item.command)));
   }

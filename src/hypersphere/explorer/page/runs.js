@@ -1,5 +1,5 @@
 // Runs and studies: learning curves with verdicts where they happened, tables of compare, live while they go on.
-import { figure, lines, listOf, markChosen, remark, replaceList, route, shown, table } from "./charts.js";
+import { figure, lines, listOf, markChosen, remark, replaceParts, route, shown, table } from "./charts.js";
 import { element } from "./drawing.js";
 
 const SPLITS = { training: "a training batch: solid", held_out: "held-out data: dashed", validation: "validation: dotted" };
@@ -9,8 +9,9 @@ export function create(context) {
   const status = element("p", { role: "status", "aria-live": "polite", class: "data-soft" });
   const list = element("div", { role: "navigation", "aria-label": "Runs and studies" });
   const main = element("div", { class: "data-page" });
-  let events = null, shownId = null, known = { runs: [], studies: [] }, ended = false;
-  root.append(element("h2", {}, "Runs and studies"), status,
+  let events = null, shownId = null, known = { runs: [], studies: [] }, listed = "", ended = false;
+  let verdicts = 0; // of the run that is shown; a new one is announced
+  root.append(element("h1", {}, "Runs and studies"), status,
     context.api ? element("div", { class: "data-split" }, list, main) : main);
 
   if (!context.api) {
@@ -44,13 +45,16 @@ export function create(context) {
   }
 
   function drawList() {
-    const parts = [];
+    const parts = [], now = JSON.stringify([known.studies, known.runs].map((rows) =>
+      rows.map((row) => [row.id, row.name, row.objective, row.state])));
+    if (now === listed) return; // a button that is replaced under the pointer takes no click
+    listed = now;
     if (known.studies.length) parts.push(element("h3", {}, "Studies"), listOf(
       known.studies.map((row) => ({ ...row, small: row.state })), (id) => context.setState({ study: id, run: "" })));
     if (known.runs.length) parts.push(element("h3", {}, "Runs"), listOf(
       known.runs.map((row) => ({ ...row, small: [row.objective, row.state].filter(Boolean).join(", ") })),
       (id) => context.setState({ run: id, study: "" })));
-    replaceList(list, parts);
+    replaceParts(list, parts);
     markChosen(list, context.state.study || context.state.run || "");
   }
 
@@ -66,6 +70,9 @@ export function create(context) {
       if (shownId !== id || ended) return;
       const top = again ? window.scrollY : null;
       if (state.study) showStudy(answer); else showRun(answer);
+      const begun = answer.events?.length ?? 0;
+      if (again && begun > verdicts) context.announce?.(`Step ${answer.events[begun - 1].step}: ${answer.events[begun - 1].name}.`);
+      verdicts = begun;
       if (top !== null) window.scrollTo(window.scrollX, top);
     } catch (error) {
       if (shownId === id && !again) main.replaceChildren(element("p", { role: "alert" }, error.message));
@@ -79,7 +86,7 @@ export function create(context) {
       series: panel.curves, logarithmic: panel.logarithmic, limits: panel.limits, marks, xLabel: "step" }),
       `${run.name} ${panel.title}`));
     const key = [...splits].map((split) => SPLITS[split]).filter(Boolean).join("; ");
-    main.replaceChildren(element("h3", {}, run.name),
+    replaceParts(main, [element("h3", {}, run.name),
       element("p", {}, `${[run.objective, run.state, run.steps ? `${shown(run.steps)} steps` : ""].filter(Boolean).join(", ")}. `,
         run.outcome ? `${run.outcome.replace(/\.$/, "")}.` : ""),
       run.sentence ? element("p", { role: "status" }, run.sentence) : "",
@@ -90,7 +97,7 @@ export function create(context) {
       Object.keys(run.scores).length ? table(["score", "value"], Object.entries(run.scores), "Scores at the end") : "",
       run.embeddings && context.api ? element("p", {}, element("a", {
         href: `#embeddings?${new URLSearchParams({ source: `run:${run.id}` })}` }, "Examine its embeddings")) : "",
-      run.recipe ? element("details", {}, element("summary", {}, "Recipe"), element("pre", { class: "data-recipe" }, run.recipe)) : "");
+      run.recipe ? element("details", {}, element("summary", {}, "Recipe"), element("pre", { class: "data-recipe" }, run.recipe)) : ""]);
   }
 
   function showStudy(study) {
@@ -99,16 +106,16 @@ export function create(context) {
     const sentences = (words) => words.map((sentence) => element("p", {}, sentence));
     const runs = study.runs.slice(0, 200).map((row) => [element("button", { type: "button", onclick: () =>
       context.setState({ run: row.id, study: "" }) }, row.name), row.objective, row.state]);
-    main.replaceChildren(element("h3", {}, study.name),
+    replaceParts(main, [element("h3", {}, study.name),
       study.sentence ? element("p", { role: "status" }, study.sentence) : "",
       ...sentences(first),
-      others.length ? element("details", {}, element("summary", {}, `${others.length} more sentences`), sentences(others)) : "",
+      others.length ? element("details", {}, element("summary", {}, `${others.length} more sentence${others.length > 1 ? "s" : ""}`), sentences(others)) : "",
       study.rows.length ? table(study.header, study.rows.map(cells), study.complete ? "Results" : "Results so far") : "",
       study.report ? element("p", {}, element("a", { href: context.api + route("report", study.id), target: "_blank", rel: "noopener" },
         "The whole report")) : "",
       study.picture ? element("figure", { class: "data-box" }, element("img", { alt: `Ranking of ${study.name}`, loading: "lazy",
         src: context.api + route("figure", `${study.id}/ranking.png`) })) : "",
-      runs.length ? element("details", {}, element("summary", {}, `${study.runs.length} runs`), table(["run", "objective", "state"], runs, "Runs")) : "");
+      runs.length ? element("details", {}, element("summary", {}, `${study.runs.length} runs`), table(["run", "objective", "state"], runs, "Runs")) : ""]);
   }
 
   // Open while the page is seen: a browser has six connections to a server for all its tabs.

@@ -5,11 +5,12 @@ import { presetNamed } from "./presets.js";
 import { kernelOf, serverAt } from "./python.js";
 import { STEPS } from "./tour.js";
 
-const THEMES = {
+// Classes differ in lightness too, by 11 of 100 and more, so that they can be told apart in grey print.
+export const THEMES = {
   light: { paper: "#ffffff", ground: "#f6f7f9", ink: "#18212d", soft: "#566273", line: "#dde2e9", accent: "#0b66a8",
-    onAccent: "#ffffff", classes: ["#0b66a8", "#c2570c", "#00785a"] },
+    onAccent: "#ffffff", classes: ["#004a80", "#d9770f", "#00785a"] },
   dark: { paper: "#161c25", ground: "#0f141b", ink: "#e8ecf2", soft: "#9aa7b7", line: "#2c3644", accent: "#6cb8f0",
-    onAccent: "#0f141b", classes: ["#6cb8f0", "#f29a55", "#4cc9a4"] },
+    onAccent: "#0f141b", classes: ["#4a94dc", "#f29a55", "#a8ecd2"] },
 };
 
 export function createShell(root, pages, options) {
@@ -136,7 +137,7 @@ export function createShell(root, pages, options) {
   }
 
   function followSystem() {
-    setTheme(usualDark(), false);
+    if (usualDark() !== dark) setTheme(!dark, false);
   }
 
   // -------------------------------------------------------------------------------------------------- keyboard
@@ -191,7 +192,8 @@ export function createShell(root, pages, options) {
   let card = null, lit = null;
 
   function tour(at) {
-    const { page: id, preset, title, words, light, act } = STEPS[at], { state } = preset ? presetNamed(preset) : STEPS[at];
+    const { page: id, preset, title, words, light, act, left } = STEPS[at];
+    const { state } = preset ? presetNamed(preset) : STEPS[at];
     lit?.classList.remove("lit");
     go(id, { ...state });
     if (act) page.act();
@@ -199,7 +201,8 @@ export function createShell(root, pages, options) {
     lit?.classList.add("lit");
     if (options.url) lit?.scrollIntoView({ block: "nearest", behavior: "auto" });
     const last = at + 1 === STEPS.length;
-    const fresh = element("section", { class: "tour", role: "dialog", "aria-label": `Tour, step ${at + 1} of ${STEPS.length}` },
+    const fresh = element("section", { class: left ? "tour left" : "tour", role: "dialog",
+      "aria-label": `Tour, step ${at + 1} of ${STEPS.length}` },
       element("p", { class: "count" }, `${at + 1} of ${STEPS.length}`),
       element("h2", { tabindex: -1 }, title), words.map((sentence) => element("p", {}, sentence)),
       element("div", { class: "steps" }, last ? null : button("quiet", endTour, "Close"),
@@ -224,6 +227,8 @@ export function createShell(root, pages, options) {
 
   setTheme(dark, false);
   prefers.addEventListener("change", followSystem);
+  const notebook = new MutationObserver(followSystem);
+  if (!options.url) notebook.observe(document.body, { attributeFilter: ["data-jp-theme-light", "class"] });
   root.addEventListener("keydown", shortcuts);
   const resized = new ResizeObserver(() => page && refresh());
   resized.observe(main);
@@ -244,6 +249,7 @@ export function createShell(root, pages, options) {
       cancelAnimationFrame(frame);
       clearTimeout(address);
       resized.disconnect();
+      notebook.disconnect();
       root.removeEventListener("keydown", shortcuts);
       prefers.removeEventListener("change", followSystem);
       window.removeEventListener("hashchange", readAddress);

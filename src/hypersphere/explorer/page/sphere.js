@@ -2,7 +2,7 @@
 // State: objective, s.SETTING, rate, points, start, noise, seed, anchors ("1"), pull, yaw, pitch.
 
 import { checkbox, clamp, controlSet, element, linePlot, select, short, slider, svg, text } from "./drawing.js";
-import { evaluate, LOSSES, measure } from "./losses.js";
+import { cosinesOf, evaluate, LOSSES, measure } from "./losses.js";
 import { createPainter } from "./painter.js";
 import { countPlaces, descend, STARTS, startingPoints, withOutlier } from "./points.js";
 import { PRESETS, presetOf } from "./presets.js";
@@ -27,6 +27,7 @@ export function create(context) {
   const controlled = controlSet();
   let state = context.state, points = null, startedWith = "", history = [], steps = 0, playing = false, frame = 0;
   let grade = null; // loss and gradient of the points as they are
+  let cosines = null; // of the points, in memory that is used again
   let grabbed = null, turning = null; // where the pointer took hold of the sphere, and how far it has turned since
 
   // ------------------------------------------------------------------------------------------------- the state
@@ -34,15 +35,15 @@ export function create(context) {
   const number = (key, fallback, low, high) =>
     (Number.isFinite(Number(state[key] ?? NaN)) ? clamp(Number(state[key]), low, high) : fallback);
   const objective = () => (movable.includes(state.objective) ? state.objective : movable[0]);
-  const settings = () => Object.fromEntries(entries.get(objective()).settings.map(({ name, default: usual }) =>
-    [name, typeof usual === "number" ? number(`s.${name}`, usual, -1e9, 1e9) : usual]));
+  const settings = () => Object.fromEntries(entries.get(objective()).settings.map(({ name, default: usual, low, high }) =>
+    [name, typeof usual === "number" ? number(`s.${name}`, usual, low, high) : usual]));
   const rate = () => number("rate", 0.01, 1e-4, 0.1);
   const size = () => Math.round(number("points", 48, 4, 200));
   const noise = () => number("noise", 20, 0, 90);
   const seed = () => number("seed", 0, 0, 1e6);
   const pull = () => number("pull", 1, 0.1, 10);
   const anchored = () => state.anchors === "1";
-  const start = () => (state.start in STARTS ? state.start : "random");
+  const start = () => (Object.hasOwn(STARTS, state.start) ? state.start : "random");
   const turn = () => turning ?? [number("yaw", -0.65, -1e3, 1e3), number("pitch", -0.5, -STEEPEST, STEEPEST)];
   const set = (key) => (value) => context.setState({ [key]: value });
 
@@ -51,7 +52,7 @@ export function create(context) {
   const button = (name, onclick, kind = "quiet") => element("button", { type: "button", class: kind, onclick }, name);
   const playButton = button("Play", () => play(!playing), "primary");
   const canvas = element("canvas", {
-    tabindex: 0, role: "img", "aria-label": "Points on a sphere. Arrow keys turn it, the space bar plays and pauses.",
+    tabindex: 0, role: "application", "aria-roledescription": "sphere", "aria-label": "Points on a sphere. Arrow keys turn it, the space bar plays and pauses.",
     onpointerdown: grab, onpointermove: drag, onpointerup: release, onpointercancel: release, onkeydown: steer,
   });
   const painter = createPainter(canvas);
@@ -120,8 +121,9 @@ export function create(context) {
   }
 
   function graded() {
+    cosines = cosinesOf(points.x, points.y, cosines);
     const anchors = anchored() ? { directions: AXES, labels: points.labels, weight: pull() } : null;
-    return evaluate(objective(), points.x, points.y, settings(), anchors);
+    return evaluate(objective(), points.x, points.y, settings(), anchors, cosines);
   }
 
   function advance() {
@@ -134,7 +136,7 @@ export function create(context) {
 
   function record() {
     grade = graded();
-    history.push({ step: steps, loss: grade.value, active: grade.active, ...measure(points.x, points.y) });
+    history.push({ step: steps, loss: grade.value, active: grade.active, ...measure(points.x, points.y, cosines) });
     if (history.length > KEPT) history = history.filter((_, k) => k % 2 === 0); // older steps more coarsely
   }
 
