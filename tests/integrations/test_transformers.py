@@ -55,6 +55,8 @@ def test_what_cannot_work_is_answered_with_one_sentence(tmp_path: Path) -> None:
     torch.testing.assert_close(
         module.Loss(small.objective(), args, views=lambda out: out["z"].chunk(2))({"z": x}), loss(x)
     )
+    with pytest.raises(ValueError, match="no optimizer of the Trainer updates what this objective learns: keep it in"):
+        module.Loss(small.objective(learnable=True), args)
     with pytest.raises(ValueError, match="at least 1, not 0"):
         module.HeldOutCallback(lambda model: None, every=0)
     callback = module.HeldOutCallback(planted.Collapsing())
