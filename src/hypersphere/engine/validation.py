@@ -43,7 +43,8 @@ def check_inputs(inputs: Inputs) -> None:
 
 def _check_matrix(name: str, z: object, or_each: bool = False) -> None:
     if not isinstance(z, Tensor):
-        raise ValueError(f"{name} must be a tensor, not {type(z).__name__}")
+        missing = ": row i of z2 is the positive of row i of z1" if z is None and name == "z2" else ""
+        raise ValueError(f"{name} must be a tensor, not {type(z).__name__}{missing}")
     if z.layout != torch.strided or z.is_nested:
         raise ValueError(f"{name} must be a dense tensor, not {'nested' if z.is_nested else z.layout}")
     if not (z.ndim == 2 or (z.ndim == 3 and or_each)) or z.shape[-1] == 0:
