@@ -202,6 +202,20 @@ def test_labels_reach_the_objectives_that_read_them(model: SentenceTransformer, 
     )
 
 
+@pytest.mark.parametrize("limit", [None, 3])
+def test_supcon_takes_one_column_of_texts_with_labels(model: SentenceTransformer, limit: int | None) -> None:
+    labels = torch.tensor([0, 1, 0, 1, 2, 2, 1, 3])  # the last has no positive and counts 0
+    cosines = torch.nn.functional.normalize(model.encode(A, convert_to_tensor=True), dim=1)
+    logits = (cosines @ cosines.T / 0.2).fill_diagonal_(-math.inf)
+    expected = 0.0
+    for i in range(8):
+        positives = [j for j in range(8) if j != i and labels[j] == labels[i]]
+        expected += sum(float(logits[i].logsumexp(0) - logits[i, j]) for j in positives) / max(1, len(positives)) / 8
+    results = step(Loss(model, "supcon", temperature=0.2, mini_batch_size=limit), A, labels=labels)
+    assert math.isclose(results["value"], expected, rel_tol=1e-5)
+    assert any(grad.abs().max() > 1e-3 for name, grad in results.items() if name != "value")
+
+
 def test_scores_are_ranked_as_cosent_ranks_them(model: SentenceTransformer) -> None:
     scores = torch.tensor([0.9, 0.1, 0.5, 0.3, 0.8, 0.2, 0.5, 0.0])
     assert_same(step(Loss(model, "cosent"), A, P, labels=scores), step(CoSENTLoss(model), A, P, labels=scores))
@@ -498,7 +512,8 @@ def test_bad_settings_are_refused_in_one_sentence(model: SentenceTransformer) ->
 def test_a_dataset_that_does_not_fit_is_refused_in_one_sentence(model: SentenceTransformer) -> None:
     numbers = torch.arange(8)
     for loss, columns, labels, words in [
-        (Loss(model), (A,), None, "one column of texts has no positives"),
+        (Loss(model), (A,), numbers, "one column of texts has no positives: give the dataset a column of positives, or"),
+        (Loss(model, "supcon"), (A,), None, "one column of texts has no positives: .* one named label, or twice=True"),
         (Loss(model, twice=True), (A, P), None, "twice=True encodes one column"),
         (Loss(model, "vicreg"), (A, P, N1), None, "remove the hard negatives"),
         (Loss(model, hard_negative_weight=1.0), (A, P), None, "add a column of them"),

@@ -21,6 +21,7 @@ from hypersphere.integrations.sentence_transformers.texts import equal_text_ids,
 from hypersphere.integrations.sentence_transformers.weights import Weighting
 from hypersphere.objectives import Objective, create_objective
 from hypersphere.objectives.base import within
+from hypersphere.objectives.supervised import SupCon
 
 Column = dict[str, Any]  # the tokens of one column of a batch, as the model takes them
 Reps = list[list[Tensor]]  # the embeddings of each column, in parts
@@ -44,7 +45,8 @@ class Loss(nn.Module):
     temperature_bounds: limits of a learned temperature (``learnable=True``).
     terms: returns the objective's terms for the trainer's log (one more evaluation of the objective, without gradient).
 
-    A column named label or score holds classes (supcon, cloa) or scores (cosent). Other objectives refuse it.
+    A column named label or score holds classes (supcon, cloa) or scores (cosent). Other objectives refuse it. supcon
+    also takes one column of texts with a label: the positives are the other texts of the label.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class Loss(nn.Module):
         columns = list(sentence_features)
         self._keep_in_bounds()
         with raise_on_all_ranks(self.objective.gather, self.objective.described):
-            self._check_columns(columns)
+            self._check_columns(columns, labels)
             known = {**self._known_of_labels(labels), **self._known_of_texts(columns)}
         if not self.uses_gradient_cache:
             return self._evaluate(self._embed(columns), known)
@@ -165,7 +167,7 @@ class Loss(nn.Module):
         embeddings: list[Tensor] = embed_columns(self.model, columns)  # positives and hard negatives in one pass
         return embeddings
 
-    def _check_columns(self, columns: list[Column]) -> None:
+    def _check_columns(self, columns: list[Column], labels: Tensor | None) -> None:
         name, takes, given = self.objective.name, self.objective.takes, len(columns)
         learned = any(each.requires_grad for each in self.objective.parameters())
         if learned and not self.objective.gather and world_size(True) > 1:
@@ -174,10 +176,12 @@ class Loss(nn.Module):
             )
         if self.twice and given != 1:
             raise ValueError(f"twice=True encodes one column of texts twice, but the dataset has {given}: leave it out")
-        if given == 1 and not self.twice:
+        by_label = isinstance(self.objective, SupCon) and not self.weighting
+        if given == 1 and not self.twice and (labels is None or not by_label):
+            named = ", one named label" if by_label else ""
             raise ValueError(
-                "one column of texts has no positives: give the dataset a column of positives, or twice=True, which "
-                "encodes each text twice with different dropout (SimCSE)"
+                f"one column of texts has no positives: give the dataset a column of positives{named}, or twice=True, "
+                "which encodes each text twice with different dropout (SimCSE)"
             )
         if given > 2 and not takes & {"negatives", "views"}:
             raise ValueError(
@@ -250,7 +254,7 @@ class Loss(nn.Module):
         return gather_rows(own, Shard(tuple(times * each for each in shard.sizes), shard.rank))
 
     def _evaluate(self, embeddings: list[Tensor], known: dict[str, Any]) -> Tensor | Terms:
-        z1, z2, *further = embeddings
+        z1, z2, *further = embeddings if len(embeddings) > 1 else (*embeddings, None)
         if further and "negatives" in self.objective.takes:
             known = {**known, "negatives": torch.cat(further)}
         elif further:
@@ -266,7 +270,7 @@ class Loss(nn.Module):
         terms = {name: term for name, term in terms.items() if name != "loss" and term.ndim == 0}
         return Terms(loss, terms) if terms else loss
 
-    def _call(self, z1: Tensor, z2: Tensor, known: dict[str, Any], terms: bool) -> dict[str, Tensor]:
+    def _call(self, z1: Tensor, z2: Any, known: dict[str, Any], terms: bool) -> dict[str, Tensor]:
         if not self.weighting:
             return self.objective.terms(z1, z2, **known) if terms else {"loss": self.objective(z1, z2, **known)}
         with raise_on_all_ranks(self.objective.gather, self.objective.described):
