@@ -7,10 +7,12 @@ import math
 import os
 import random
 import re
+import shutil
 import sys
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ import hypersphere as hs
 pytest.importorskip("sentence_transformers")
 
 from datasets import Dataset
+from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.base.losses.merged_forward import column_merging_disabled
 from sentence_transformers.sentence_transformer.losses import (
@@ -31,6 +34,7 @@ from sentence_transformers.sentence_transformer.losses import (
     MatryoshkaLoss,
     MultipleNegativesRankingLoss,
 )
+from transformers import TrainerState
 
 from hypersphere.encoders.text import _set_dropout
 from hypersphere.integrations.sentence_transformers import Callback, Evaluator, Loss
@@ -374,6 +378,29 @@ def test_a_resumed_run_ends_where_the_uninterrupted_one_does(run: dict[str, Any]
         assert torch.allclose(value, again[name], atol=1e-6), name
 
 
+def test_a_temperature_is_read_from_the_checkpoint_that_was_resumed_and_from_no_other(
+    run: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    """The trainer takes a path, and callbacks hear of output_dir alone: there may be a checkpoint of another run."""
+    saved = run["output"] / "checkpoint-2"
+    state = TrainerState.load_from_json(str(saved / "trainer_state.json"))
+    state.log_history[0]["loss"] = math.nan
+    other = tmp_path / "checkpoint-2"
+    shutil.copytree(saved, other, ignore=shutil.ignore_patterns("model*", "optimizer*"))
+    elsewhere = tmp_path / "elsewhere" / "kept"
+    shutil.copytree(other, elsewhere)
+    state.save_to_json(str(elsewhere / "trainer_state.json"))
+    state.log_history.append({"eval_gap": 0.5})  # by a callback before this one
+    expected = load_file(saved / "loss.safetensors")["objective.log_temperature"]
+    for named, heard in ((str(elsewhere), []), (None, ["give its path as resume_from_checkpoint= of the"])):
+        said: list[str] = []
+        loss = Loss(opened(folder), "infonce", temperature=0.3, learnable=True)
+        callback = Callback(loss, Evaluator(A, P), echo=said.append)
+        callback._resume(SimpleNamespace(output_dir=str(tmp_path), resume_from_checkpoint=named), state)
+        assert len(said) == len(heard) and all(part in line for part, line in zip(heard, said, strict=True))
+        assert torch.allclose(loss.objective.log_temperature, expected if named else torch.tensor(0.3).log())
+
+
 def test_the_model_card_has_settings_and_citation(run: dict[str, Any], tmp_path: Path) -> None:
     run["trainer"].model.save_pretrained(str(tmp_path))
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
@@ -493,8 +520,11 @@ def test_bad_settings_are_refused_in_one_sentence(model: SentenceTransformer) ->
         ({"objective": "xclr"}, "needs a guide: give guide= a SentenceTransformer"),
         ({"objective": "infonce", "guide": "all"}, "guide must be a SentenceTransformer"),
         ({"objective": "infonce", "guide_margin": 0.1}, "guide_margin and guide_strategy go with guide="),
-        ({"objective": "infonce", "mini_batch_size": 0}, "mini_batch_size must be at least 1"),
-        ({"objective": "infonce", "mini_batch_num_tokens": 0}, "mini_batch_num_tokens must be at least 1"),
+        ({"objective": "infonce", "mini_batch_size": 0}, "mini_batch_size must be a whole number of at least 1"),
+        ({"objective": "infonce", "mini_batch_size": 2.5}, "mini_batch_size must be a whole number of at least 1"),
+        ({"objective": "infonce", "mini_batch_num_tokens": 0}, "mini_batch_num_tokens must be a whole number of at"),
+        ({"objective": "infonce", "scale": 0}, "scale is 1 / temperature, a number above 0, not 0"),
+        ({"objective": "infonce", "temperature_bounds": 0.1}, "temperature_bounds are two rising numbers above 0"),
         ({"objective": "infonce", "mini_batch_size": 2, "mini_batch_num_tokens": 9}, "give one of them"),
         ({"objective": "met", "hardness": 1.0}, "has no softmax over its negatives"),
         ({"objective": "vicreg", "hard_negative_weight": 1.0}, "has no negatives"),
@@ -512,7 +542,12 @@ def test_bad_settings_are_refused_in_one_sentence(model: SentenceTransformer) ->
 def test_a_dataset_that_does_not_fit_is_refused_in_one_sentence(model: SentenceTransformer) -> None:
     numbers = torch.arange(8)
     for loss, columns, labels, words in [
-        (Loss(model), (A,), numbers, "one column of texts has no positives: give the dataset a column of positives, or"),
+        (
+            Loss(model),
+            (A,),
+            numbers,
+            "one column of texts has no positives: give the dataset a column of positives",
+        ),
         (Loss(model, "supcon"), (A,), None, "one column of texts has no positives: .* one named label, or twice=True"),
         (Loss(model, twice=True), (A, P), None, "twice=True encodes one column"),
         (Loss(model, "vicreg"), (A, P, N1), None, "remove the hard negatives"),
@@ -530,6 +565,8 @@ def test_a_dataset_that_does_not_fit_is_refused_in_one_sentence(model: SentenceT
         layers(features(model, A, P), None)
     with pytest.raises(ValueError, match="8 anchors and 7 positives"):
         Evaluator(A, P[:7])
+    with pytest.raises(ValueError, match="anchors must be a list of texts"):
+        Evaluator("a text")
     with pytest.raises(ValueError, match="the trainer's loss and an Evaluator"):
         Callback(Loss(model), A)  # type: ignore[arg-type]
 

@@ -37,8 +37,8 @@ def test_a_model_with_return_loss_is_evaluated_without_labels(tmp_path: Path) ->
             return super().forward(first, second)
 
     args = TrainingArguments(
-        str(tmp_path), per_device_eval_batch_size=small.BATCH, gradient_accumulation_steps=2, use_cpu=True, report_to=[],
-        remove_unused_columns=False, disable_tqdm=True, dataloader_pin_memory=False,
+        str(tmp_path), per_device_eval_batch_size=small.BATCH, gradient_accumulation_steps=2, use_cpu=True,
+        report_to=[], remove_unused_columns=False, disable_tqdm=True, dataloader_pin_memory=False,
     )  # fmt: skip
     loss = hs.integrations.transformers.Loss(small.objective(), args)
     trainer = Trainer(Encoder(), args, eval_dataset=small.Pairs(), compute_loss_func=loss)

@@ -73,8 +73,8 @@ class Loss(nn.Module):
             raise ValueError(f"the first argument is the SentenceTransformer to train, not {type(model).__name__}")
         limits = {"mini_batch_size": mini_batch_size, "mini_batch_num_tokens": mini_batch_num_tokens}
         for name, limit in limits.items():
-            if limit is not None and limit < 1:
-                raise ValueError(f"{name} must be at least 1, or None for the whole batch, not {limit}")
+            if limit is not None and (type(limit) is not int or limit < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, or None for all, not {limit!r}")
         if None not in limits.values():
             raise ValueError("mini_batch_size and mini_batch_num_tokens both limit a mini-batch: give one of them")
         self.model = model
@@ -299,7 +299,10 @@ def _created(objective: str | Objective, settings: dict[str, Any]) -> Objective:
         created = objective
     else:
         if "scale" in settings and "temperature" not in settings and objective != "cosent":
-            settings["temperature"] = 1 / settings.pop("scale")
+            scale = settings.pop("scale")
+            if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < math.inf:
+                raise ValueError(f"scale is 1 / temperature, a number above 0, not {scale!r}")
+            settings["temperature"] = 1 / scale
         created = create_objective(objective, **{"gather": True, **settings})
     if created.reduction != "mean":
         raise ValueError(f"the trainer needs one number, so the reduction must be 'mean', not {created.reduction!r}")
@@ -324,9 +327,10 @@ def _learned_temperatures(objective: Objective) -> list[nn.Parameter]:
 
 
 def _checked_bounds(objective: Objective, bounds: tuple[float, float]) -> tuple[float, float]:
-    low, high = bounds
-    if not 0 < low < high:
+    numbers = isinstance(bounds, Sequence) and all(isinstance(each, (int, float)) for each in bounds)
+    if not numbers or len(bounds) != 2 or not 0 < bounds[0] < bounds[1]:
         raise ValueError(f"temperature_bounds are two rising numbers above 0, not {bounds!r}")
+    low, high = bounds
     for temperature in _learned_temperatures(objective):
         start = float(temperature.detach().exp())
         if not low * (1 - 1e-6) <= start <= high * (1 + 1e-6):
