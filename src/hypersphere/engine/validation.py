@@ -129,7 +129,8 @@ def check_size(objective: RowContract, size: int) -> None:
     """Raises if the batch has too few instances for the objective."""
     if size < objective.fewest:
         fewest = ("one instance", "two instances")[objective.fewest - 1]
-        raise ValueError(f"{_name(objective)} needs a batch of at least {fewest}; this one has {size}")
+        short = ": a data loader's drop_last leaves out a short last batch" if size else ""
+        raise ValueError(f"{_name(objective)} needs a batch of at least {fewest}; this one has {size}{short}")
 
 
 def check_one_row(objective: PairContract, size: int, has_extra: bool, losses: Tensor) -> None:
