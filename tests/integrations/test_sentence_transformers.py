@@ -156,7 +156,7 @@ def by_loops(model: SentenceTransformer, columns: Any, masked: Callable[..., boo
     return total / len(z[0])
 
 
-def test_texts_that_occur_twice_are_no_negatives(model: SentenceTransformer) -> None:
+def test_texts_that_occur_twice_are_no_negatives(model: SentenceTransformer, caplog: pytest.LogCaptureFixture) -> None:
     a, p, n = [A[0], *A[1:4], A[0]], [*P[:3], P[2], P[4]], [N1[0], P[1], A[3], N1[3], N1[4]]
     related = {0: {0, 4}, 1: {1}, 2: {2, 3}, 3: {2, 3}, 4: {0, 4}}  # 0 and 4 share the anchor, 2 and 3 the document
     hard = {(1, 1), (2, 2), (3, 2)}  # the negative of row 1 is its own document, that of row 2 is the anchor of row 3
@@ -166,7 +166,13 @@ def test_texts_that_occur_twice_are_no_negatives(model: SentenceTransformer) -> 
 
     loss = Loss(model, "infonce", temperature=0.05)
     assert math.isclose(step(loss, a, p, n)["value"], by_loops(model, (a, p, n), masked, 0.05, 0.0), rel_tol=1e-5)
+    step(loss, a, p, n)
+    (reported,) = [each.getMessage() for each in caplog.records if "share a text" in each.getMessage()]  # once
+    assert "BatchSamplers.NO_DUPLICATES" in reported
+    caplog.clear()
+    step(Loss(model, "infonce"), A, P, N1)
     all_count = step(Loss(model, "infonce", temperature=0.05, mask_duplicates=False), a, p, n)["value"]
+    assert "share a text" not in caplog.text
     assert math.isclose(all_count, by_loops(model, (a, p, n), lambda *_: False, 0.05, 0.0), rel_tol=1e-5)
 
 
@@ -554,6 +560,12 @@ def test_a_dataset_that_does_not_fit_is_refused_in_one_sentence(model: SentenceT
         (Loss(model, hard_negative_weight=1.0), (A, P), None, "add a column of them"),
         (Loss(model), (A, P), numbers, "infonce reads no labels"),
         (Loss(model, "cosent"), (A, P), None, "give the dataset a column named score"),
+        (
+            Loss(model, guide=lambda texts: texts),
+            (A, P),
+            None,
+            "the guide must return a tensor of embeddings",
+        ),
         (Loss(model, guide=lambda texts: torch.ones(3, 4)), (A, P), None, "one embedding for each of the 8 texts"),
     ]:
         with pytest.raises(ValueError, match=words):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from hypersphere.objectives import Objective, create_objective
 from hypersphere.objectives.base import within
 from hypersphere.objectives.supervised import SupCon
 
+logger = logging.getLogger(__name__)
 Column = dict[str, Any]  # the tokens of one column of a batch, as the model takes them
 Reps = list[list[Tensor]]  # the embeddings of each column, in parts
 
@@ -91,6 +93,7 @@ class Loss(nn.Module):
             self.weighting.check(self.objective)
         self.temperature_bounds = _checked_bounds(self.objective, temperature_bounds)
         self._known: tuple[list[Any], dict[str, Any]] = ([], {})
+        self._reported = False  # whether it was said that texts occur twice
 
     # --- called by the trainer
 
@@ -234,7 +237,14 @@ class Loss(nn.Module):
         known = [each for each in hashes if each is not None]
         if len(known) < len(hashes):  # pictures or sounds
             return {}
-        return equal_text_ids(known[: len(known) - len(self._hard(known))], self._hard(known), self.objective.gather)
+        ids = equal_text_ids(known[: len(known) - len(self._hard(known))], self._hard(known), self.objective.gather)
+        if ids and not self._reported:
+            self._reported = True
+            logger.warning(
+                "Some rows of a batch share a text, so they are no negatives of each other. "
+                "batch_sampler=BatchSamplers.NO_DUPLICATES keeps them apart; mask_duplicates=False lets them count."
+            )
+        return ids
 
     def _guide_rows(self, columns: list[Column]) -> dict[str, Any]:
         if self._guide is None:
