@@ -264,7 +264,8 @@ class Loss(nn.Module):
         return gather_rows(own, Shard(tuple(times * each for each in shard.sizes), shard.rank))
 
     def _evaluate(self, embeddings: list[Tensor], known: dict[str, Any]) -> Tensor | Terms:
-        z1, z2, *further = embeddings if len(embeddings) > 1 else (*embeddings, None)
+        columns: list[Any] = embeddings if len(embeddings) > 1 else [*embeddings, None]
+        z1, z2, *further = columns
         if further and "negatives" in self.objective.takes:
             known = {**known, "negatives": torch.cat(further)}
         elif further:
