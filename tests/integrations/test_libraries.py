@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import sys
 from importlib import metadata
-from typing import Any
 
 import pytest
 
 from hypersphere import integrations
 
-MODULES = {"lightning": ["lightning", "pytorch_lightning"], "transformers": ["transformers"]}
+MODULES = {
+    "lightning": ["lightning", "pytorch_lightning"],
+    "pytorch_metric_learning": ["pytorch_metric_learning"],
+    "torchmetrics": ["torchmetrics"],
+    "transformers": ["transformers"],
+}
+OLD = {
+    "lightning": "1.9.5", "pytorch-lightning": "1.9.5", "pytorch-metric-learning": "1.6.3", "torchmetrics": "1.2.1",
+    "transformers": "4.57.0rc1",
+}  # fmt: skip
 
 
 def forget(name: str, patch: pytest.MonkeyPatch) -> None:
@@ -22,6 +30,8 @@ def forget(name: str, patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_a_missing_library_is_named_with_the_line_that_installs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     forget(name, monkeypatch)
+    for module in [each for each in sys.modules if each.startswith("pytorch_metric_learning.")]:
+        monkeypatch.delitem(sys.modules, module)
     for module in [*MODULES[name], "lightning.pytorch"]:
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ModuleNotFoundError) as raised:
@@ -36,13 +46,12 @@ def test_a_library_that_is_too_old_is_answered_with_the_version_it_takes(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget(name, monkeypatch)
-    versions: dict[str, Any] = {"lightning": "1.9.5", "pytorch-lightning": "1.9.5", "transformers": "4.57.0rc1"}
-    monkeypatch.setattr(metadata, "version", versions.__getitem__)
+    monkeypatch.setattr(metadata, "version", OLD.__getitem__)
     with pytest.raises(ImportError) as raised:
         getattr(integrations, name)
-    needed = integrations.LIBRARIES[name]
+    needed, distribution = integrations.LIBRARIES[name], name.replace("_", "-")
     assert str(raised.value) == (
-        f"hypersphere.integrations.{name} needs {needed}, and {name} {versions[name]} is installed: "
+        f"hypersphere.integrations.{name} needs {needed}, and {distribution} {OLD[distribution]} is installed: "
         f"pip install -U '{needed}'"
     )
 

@@ -139,6 +139,8 @@ def test_half_precision_features_and_scale() -> None:
     ("settings", "scale", "message"),
     [
         ({"temperature": 0.1}, 10.0, "temperature belongs to the model here"),
+        ({"rank": 0, "local_loss": True}, 10.0, "local_loss is ClipLoss's: leave it out, and give gather=True"),
+        ({}, None, "logit_scale must be one number, not NoneType"),
         ({"max_scale": 0.0}, 10.0, "max_scale must be above 0 or None, not 0.0"),
         ({}, -1.0, "logit_scale must be above 0, not -1"),
         ({}, [1.0, 2.0], r"logit_scale must be one number, not a tensor of shape \(2,\)"),
@@ -148,4 +150,4 @@ def test_bad_input_gets_one_sentence(settings: dict[str, Any], scale: Any, messa
     with pytest.raises(ValueError, match=r"text_features must be the rows \(N, D\) of the positives, not NoneType"):
         Loss()(views(4, 3)[0], None, torch.tensor(10.0))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=message):
-        Loss(**settings)(*views(4, 3), torch.tensor(scale))
+        Loss(**settings)(*views(4, 3), None if scale is None else torch.tensor(scale))

@@ -7,10 +7,12 @@ import math
 import os
 import random
 import re
+import shutil
 import sys
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ import hypersphere as hs
 pytest.importorskip("sentence_transformers")
 
 from datasets import Dataset
+from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.base.losses.merged_forward import column_merging_disabled
 from sentence_transformers.sentence_transformer.losses import (
@@ -31,6 +34,7 @@ from sentence_transformers.sentence_transformer.losses import (
     MatryoshkaLoss,
     MultipleNegativesRankingLoss,
 )
+from transformers import TrainerState
 
 from hypersphere.encoders.text import _set_dropout
 from hypersphere.integrations.sentence_transformers import Callback, Evaluator, Loss
@@ -152,7 +156,7 @@ def by_loops(model: SentenceTransformer, columns: Any, masked: Callable[..., boo
     return total / len(z[0])
 
 
-def test_texts_that_occur_twice_are_no_negatives(model: SentenceTransformer) -> None:
+def test_texts_that_occur_twice_are_no_negatives(model: SentenceTransformer, caplog: pytest.LogCaptureFixture) -> None:
     a, p, n = [A[0], *A[1:4], A[0]], [*P[:3], P[2], P[4]], [N1[0], P[1], A[3], N1[3], N1[4]]
     related = {0: {0, 4}, 1: {1}, 2: {2, 3}, 3: {2, 3}, 4: {0, 4}}  # 0 and 4 share the anchor, 2 and 3 the document
     hard = {(1, 1), (2, 2), (3, 2)}  # the negative of row 1 is its own document, that of row 2 is the anchor of row 3
@@ -162,7 +166,13 @@ def test_texts_that_occur_twice_are_no_negatives(model: SentenceTransformer) -> 
 
     loss = Loss(model, "infonce", temperature=0.05)
     assert math.isclose(step(loss, a, p, n)["value"], by_loops(model, (a, p, n), masked, 0.05, 0.0), rel_tol=1e-5)
+    step(loss, a, p, n)
+    (reported,) = [each.getMessage() for each in caplog.records if "share a text" in each.getMessage()]  # once
+    assert "BatchSamplers.NO_DUPLICATES" in reported
+    caplog.clear()
+    step(Loss(model, "infonce"), A, P, N1)
     all_count = step(Loss(model, "infonce", temperature=0.05, mask_duplicates=False), a, p, n)["value"]
+    assert "share a text" not in caplog.text
     assert math.isclose(all_count, by_loops(model, (a, p, n), lambda *_: False, 0.05, 0.0), rel_tol=1e-5)
 
 
@@ -200,6 +210,20 @@ def test_labels_reach_the_objectives_that_read_them(model: SentenceTransformer, 
     assert torch.allclose(
         step(Loss(model, name), A, P, labels=labels)["value"], hs.create_objective(name)(z1, z2, **given)
     )
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+def test_supcon_takes_one_column_of_texts_with_labels(model: SentenceTransformer, limit: int | None) -> None:
+    labels = torch.tensor([0, 1, 0, 1, 2, 2, 1, 3])  # the last has no positive and counts 0
+    cosines = torch.nn.functional.normalize(model.encode(A, convert_to_tensor=True), dim=1)
+    logits = (cosines @ cosines.T / 0.2).fill_diagonal_(-math.inf)
+    expected = 0.0
+    for i in range(8):
+        positives = [j for j in range(8) if j != i and labels[j] == labels[i]]
+        expected += sum(float(logits[i].logsumexp(0) - logits[i, j]) for j in positives) / max(1, len(positives)) / 8
+    results = step(Loss(model, "supcon", temperature=0.2, mini_batch_size=limit), A, labels=labels)
+    assert math.isclose(results["value"], expected, rel_tol=1e-5)
+    assert any(grad.abs().max() > 1e-3 for name, grad in results.items() if name != "value")
 
 
 def test_scores_are_ranked_as_cosent_ranks_them(model: SentenceTransformer) -> None:
@@ -360,6 +384,29 @@ def test_a_resumed_run_ends_where_the_uninterrupted_one_does(run: dict[str, Any]
         assert torch.allclose(value, again[name], atol=1e-6), name
 
 
+def test_a_temperature_is_read_from_the_checkpoint_that_was_resumed_and_from_no_other(
+    run: dict[str, Any], folder: Path, tmp_path: Path
+) -> None:
+    """The trainer takes a path, and callbacks hear of output_dir alone: there may be a checkpoint of another run."""
+    saved = run["output"] / "checkpoint-2"
+    state = TrainerState.load_from_json(str(saved / "trainer_state.json"))
+    state.log_history[0]["loss"] = math.nan
+    other = tmp_path / "checkpoint-2"
+    shutil.copytree(saved, other, ignore=shutil.ignore_patterns("model*", "optimizer*"))
+    elsewhere = tmp_path / "elsewhere" / "kept"
+    shutil.copytree(other, elsewhere)
+    state.save_to_json(str(elsewhere / "trainer_state.json"))
+    state.log_history.append({"eval_gap": 0.5})  # by a callback before this one
+    expected = load_file(saved / "loss.safetensors")["objective.log_temperature"]
+    for named, heard in ((str(elsewhere), []), (None, ["give its path as resume_from_checkpoint= of the"])):
+        said: list[str] = []
+        loss = Loss(opened(folder), "infonce", temperature=0.3, learnable=True)
+        callback = Callback(loss, Evaluator(A, P), echo=said.append)
+        callback._resume(SimpleNamespace(output_dir=str(tmp_path), resume_from_checkpoint=named), state)
+        assert len(said) == len(heard) and all(part in line for part, line in zip(heard, said, strict=True))
+        assert torch.allclose(loss.objective.log_temperature, expected if named else torch.tensor(0.3).log())
+
+
 def test_the_model_card_has_settings_and_citation(run: dict[str, Any], tmp_path: Path) -> None:
     run["trainer"].model.save_pretrained(str(tmp_path))
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
@@ -479,8 +526,11 @@ def test_bad_settings_are_refused_in_one_sentence(model: SentenceTransformer) ->
         ({"objective": "xclr"}, "needs a guide: give guide= a SentenceTransformer"),
         ({"objective": "infonce", "guide": "all"}, "guide must be a SentenceTransformer"),
         ({"objective": "infonce", "guide_margin": 0.1}, "guide_margin and guide_strategy go with guide="),
-        ({"objective": "infonce", "mini_batch_size": 0}, "mini_batch_size must be at least 1"),
-        ({"objective": "infonce", "mini_batch_num_tokens": 0}, "mini_batch_num_tokens must be at least 1"),
+        ({"objective": "infonce", "mini_batch_size": 0}, "mini_batch_size must be a whole number of at least 1"),
+        ({"objective": "infonce", "mini_batch_size": 2.5}, "mini_batch_size must be a whole number of at least 1"),
+        ({"objective": "infonce", "mini_batch_num_tokens": 0}, "mini_batch_num_tokens must be a whole number of at"),
+        ({"objective": "infonce", "scale": 0}, "scale is 1 / temperature, a number above 0, not 0"),
+        ({"objective": "infonce", "temperature_bounds": 0.1}, "temperature_bounds are two rising numbers above 0"),
         ({"objective": "infonce", "mini_batch_size": 2, "mini_batch_num_tokens": 9}, "give one of them"),
         ({"objective": "met", "hardness": 1.0}, "has no softmax over its negatives"),
         ({"objective": "vicreg", "hard_negative_weight": 1.0}, "has no negatives"),
@@ -498,12 +548,24 @@ def test_bad_settings_are_refused_in_one_sentence(model: SentenceTransformer) ->
 def test_a_dataset_that_does_not_fit_is_refused_in_one_sentence(model: SentenceTransformer) -> None:
     numbers = torch.arange(8)
     for loss, columns, labels, words in [
-        (Loss(model), (A,), None, "one column of texts has no positives"),
+        (
+            Loss(model),
+            (A,),
+            numbers,
+            "one column of texts has no positives: give the dataset a column of positives",
+        ),
+        (Loss(model, "supcon"), (A,), None, "one column of texts has no positives: .* one named label, or twice=True"),
         (Loss(model, twice=True), (A, P), None, "twice=True encodes one column"),
         (Loss(model, "vicreg"), (A, P, N1), None, "remove the hard negatives"),
         (Loss(model, hard_negative_weight=1.0), (A, P), None, "add a column of them"),
         (Loss(model), (A, P), numbers, "infonce reads no labels"),
         (Loss(model, "cosent"), (A, P), None, "give the dataset a column named score"),
+        (
+            Loss(model, guide=lambda texts: texts),
+            (A, P),
+            None,
+            "the guide must return a tensor of embeddings",
+        ),
         (Loss(model, guide=lambda texts: torch.ones(3, 4)), (A, P), None, "one embedding for each of the 8 texts"),
     ]:
         with pytest.raises(ValueError, match=words):
@@ -515,6 +577,8 @@ def test_a_dataset_that_does_not_fit_is_refused_in_one_sentence(model: SentenceT
         layers(features(model, A, P), None)
     with pytest.raises(ValueError, match="8 anchors and 7 positives"):
         Evaluator(A, P[:7])
+    with pytest.raises(ValueError, match="anchors must be a list of texts"):
+        Evaluator("a text")
     with pytest.raises(ValueError, match="the trainer's loss and an Evaluator"):
         Callback(Loss(model), A)  # type: ignore[arg-type]
 

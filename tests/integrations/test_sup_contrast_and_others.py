@@ -196,6 +196,12 @@ def test_an_encoder_trains_with_each() -> None:
             r"candidates must be the rows \(N, D\) of the positives, not NoneType",
         ),
         (lambda: Stable(learnable=True), "Loss takes no learnable"),
+        (lambda: Stable()(*views(4, 3), [0, 1, 2, 3]), "targets must be a tensor of 4 whole numbers, not list"),
+        (lambda: SupContrast()([torch.rand(3, 4)]), r"features must be \(N, V, D\), rows of V views, not list"),
+        (lambda: SupContrast()(torch.rand(3, 2, 4), [0, 1, 1]), "labels must be a tensor .* whole numbers, not list"),
+        (lambda: SupContrast()(torch.rand(3, 2, 4), mask=[[1]]), r"mask must be a tensor \(N, N\), not list"),
+        (lambda: Own()(views(4, 3)[0], None), r"positive_key must be the rows \(N, D\) of the positives, not NoneType"),
+        (lambda: Own()(*views(4, 3), [1.0]), r"negative_keys must be \(M, D\), not list"),
     ],
 )
 def test_bad_input_gets_one_sentence(call: Callable[[], Any], message: str) -> None:

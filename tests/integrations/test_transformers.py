@@ -29,6 +29,24 @@ def test_a_trainer_ends_with_the_weights_of_a_plain_loop(
         assert trainer.evaluate()["eval_loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-5)
 
 
+def test_a_model_with_return_loss_is_evaluated_without_labels(tmp_path: Path) -> None:
+    from transformers import Trainer, TrainingArguments
+
+    class Encoder(small.Encoder):
+        def forward(self, first: Any, second: Any, return_loss: bool = True) -> Any:
+            return super().forward(first, second)
+
+    args = TrainingArguments(
+        str(tmp_path), per_device_eval_batch_size=small.BATCH, gradient_accumulation_steps=2, use_cpu=True,
+        report_to=[], remove_unused_columns=False, disable_tqdm=True, dataloader_pin_memory=False,
+    )  # fmt: skip
+    loss = hs.integrations.transformers.Loss(small.objective(), args)
+    trainer = Trainer(Encoder(), args, eval_dataset=small.Pairs(), compute_loss_func=loss)
+    with torch.no_grad():
+        losses = [small.objective()(*trainer.model(**batch)).item() for batch in small.batches()]
+    assert trainer.evaluate()["eval_loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+
+
 def test_held_out_numbers_are_logged_and_a_collapse_is_reported_once(tmp_path: Path) -> None:
     said: list[str] = []
     callback = hs.integrations.transformers.HeldOutCallback(planted.Collapsing(), every=1, echo=said.append)
@@ -55,6 +73,8 @@ def test_what_cannot_work_is_answered_with_one_sentence(tmp_path: Path) -> None:
     torch.testing.assert_close(
         module.Loss(small.objective(), args, views=lambda out: out["z"].chunk(2))({"z": x}), loss(x)
     )
+    with pytest.raises(ValueError, match="no optimizer of the Trainer updates what this objective learns: keep it in"):
+        module.Loss(small.objective(learnable=True), args)
     with pytest.raises(ValueError, match="at least 1, not 0"):
         module.HeldOutCallback(lambda model: None, every=0)
     callback = module.HeldOutCallback(planted.Collapsing())

@@ -160,7 +160,7 @@ def _of_pairs(pairs: Pairs) -> Iterator[Finding]:
             CLOSER.finding, True, "a row's positive is hardly nearer to it than any other row.",
             f"nearer than a random negative in {pairs.closer_than_random:.1%} of cases, mean cosine "
             f"{pairs.positive_cosine:.3f} against {pairs.negative_cosine:.3f}.",
-            "check that row i of both files is the same item (a shuffled loader is the usual cause); if so, train "
+            "check that row i of both views is the same item (a shuffled loader is the usual cause); if so, train "
             "longer or weigh alignment more.",
         )  # fmt: skip
     if pairs.apart > APART.value:

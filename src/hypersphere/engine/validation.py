@@ -43,7 +43,8 @@ def check_inputs(inputs: Inputs) -> None:
 
 def _check_matrix(name: str, z: object, or_each: bool = False) -> None:
     if not isinstance(z, Tensor):
-        raise ValueError(f"{name} must be a tensor, not {type(z).__name__}")
+        missing = ": row i of z2 is the positive of row i of z1" if z is None and name == "z2" else ""
+        raise ValueError(f"{name} must be a tensor, not {type(z).__name__}{missing}")
     if z.layout != torch.strided or z.is_nested:
         raise ValueError(f"{name} must be a dense tensor, not {'nested' if z.is_nested else z.layout}")
     if not (z.ndim == 2 or (z.ndim == 3 and or_each)) or z.shape[-1] == 0:
@@ -128,7 +129,8 @@ def check_size(objective: RowContract, size: int) -> None:
     """Raises if the batch has too few instances for the objective."""
     if size < objective.fewest:
         fewest = ("one instance", "two instances")[objective.fewest - 1]
-        raise ValueError(f"{_name(objective)} needs a batch of at least {fewest}; this one has {size}")
+        short = ": a data loader's drop_last leaves out a short last batch" if size else ""
+        raise ValueError(f"{_name(objective)} needs a batch of at least {fewest}; this one has {size}{short}")
 
 
 def check_one_row(objective: PairContract, size: int, has_extra: bool, losses: Tensor) -> None:

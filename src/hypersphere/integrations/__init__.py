@@ -15,11 +15,11 @@ LIBRARIES: dict[str, str] = {
     "lightly": "",
     "lightning": "lightning>=2.0",
     "open_clip": "",
-    "pytorch_metric_learning": "pytorch-metric-learning",
+    "pytorch_metric_learning": "pytorch-metric-learning>=1.7",
     "sentence_transformers": "hypersphere-lab[text]",
     "stable_pretraining": "",
     "sup_contrast": "",
-    "torchmetrics": "torchmetrics>=1.9",
+    "torchmetrics": "torchmetrics>=1.5",
     "transformers": "transformers>=5.0",
 }
 
@@ -30,10 +30,11 @@ def __getattr__(name: str) -> ModuleType:
     try:
         return import_module(f"hypersphere.integrations.{name}")
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("hypersphere"):
+        missing = (error.name or "").partition(".")[0]
+        if missing == "hypersphere":
             raise
         raise ModuleNotFoundError(
-            f"hypersphere.integrations.{name} needs {error.name}: pip install '{LIBRARIES[name]}'", name=error.name
+            f"hypersphere.integrations.{name} needs {missing}: pip install '{LIBRARIES[name]}'", name=error.name
         ) from None
 
 

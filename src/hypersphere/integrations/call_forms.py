@@ -30,13 +30,21 @@ def create_with_callers_temperature(peer: str, objective: str, **settings: Any) 
 
 def require_positives(rows: Any, what: str) -> None:
     """Raises if the second view, whose rows are the positives, is missing."""
-    if not isinstance(rows, Tensor):
-        raise ValueError(f"{what} must be the rows (N, D) of the positives, not {type(rows).__name__}")
+    require_tensor(rows, what, "the rows (N, D) of the positives")
+
+
+def require_tensor(value: Any, what: str, meaning: str) -> None:
+    """Raises unless the value is a tensor."""
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{what} must be {meaning}, not {type(value).__name__}")
 
 
 def as_number(value: Any, what: str, like: Tensor, positive: bool = False) -> Tensor:
     """One number (1,) in float32 or better, on the device of the rows; its gradient flows back to what was given."""
-    tensor = torch.as_tensor(value, device=like.device)
+    try:
+        tensor = torch.as_tensor(value, device=like.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{what} must be one number, not {type(value).__name__}") from None
     if tensor.numel() != 1:
         raise ValueError(f"{what} must be one number, not a tensor of shape {tuple(tensor.shape)}")
     wide = tensor.reshape(1).to(torch.promote_types(tensor.dtype, torch.float32))

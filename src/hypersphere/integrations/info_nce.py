@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from hypersphere.integrations.call_forms import require_positives, require_tensor
 from hypersphere.objectives import create_objective
 
 
@@ -30,7 +31,10 @@ class Loss(nn.Module):
         self.objective = create_objective(objective, **settings)
 
     def forward(self, query: Tensor, positive_key: Tensor, negative_keys: Tensor | None = None) -> Tensor:
+        require_positives(positive_key, "positive_key")
         expected = {"unpaired": "(M, D)", "paired": "(N, M, D)"}[self.negative_mode]
+        if negative_keys is not None:
+            require_tensor(negative_keys, "negative_keys", expected)
         if negative_keys is not None and negative_keys.ndim != expected.count(",") + 1:
             shape = tuple(negative_keys.shape)
             raise ValueError(

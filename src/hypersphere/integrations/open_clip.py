@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 from hypersphere.integrations.call_forms import as_number, call_at, create_with_callers_temperature, require_positives
 
+# What open_clip's create_loss passes on; ``gather`` alone stands for it here.
+OF_CLIPLOSS = {"local_loss", "gather_with_grad", "cache_labels", "rank", "world_size", "use_horovod", "dist_impl"}
+
 
 class Loss(nn.Module):
     """An objective called as ClipLoss and SigLipLoss are: the temperature is 1 / logit_scale.
@@ -31,6 +34,8 @@ class Loss(nn.Module):
             raise ValueError(f"max_scale must be above 0 or None, not {max_scale!r}")
         for name in {"temperature", "bias", "learnable"} & settings.keys():
             raise ValueError(f"{name} belongs to the model here: each call gives logit_scale (and logit_bias)")
+        for name in sorted(OF_CLIPLOSS & settings.keys()):
+            raise ValueError(f"{name} is ClipLoss's: leave it out, and give gather=True if there are several processes")
         self.max_scale = max_scale
         self.objective = create_with_callers_temperature("open_clip", objective, **settings)
 

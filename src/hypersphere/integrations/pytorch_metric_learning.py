@@ -10,17 +10,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from pytorch_metric_learning.distances import CosineSimilarity
-from pytorch_metric_learning.losses.base_metric_loss_function import BaseMetricLossFunction
-from pytorch_metric_learning.reducers import AvgNonZeroReducer, MeanReducer
 from torch import Tensor
 
 from hypersphere.engine import Statistics, masked_logsumexp
 from hypersphere.geometry import squared_chord
+from hypersphere.integrations import refuse_old
 from hypersphere.objectives import create_objective
 from hypersphere.objectives.decoupled import DCL
 from hypersphere.objectives.infonce import InfoNCE, against
 from hypersphere.objectives.logsumexp import energy_of
+
+refuse_old("pytorch_metric_learning", "pytorch-metric-learning")
+
+from pytorch_metric_learning.distances import CosineSimilarity  # noqa: E402
+from pytorch_metric_learning.losses.base_metric_loss_function import BaseMetricLossFunction  # noqa: E402
+from pytorch_metric_learning.reducers import AvgNonZeroReducer, MeanReducer  # noqa: E402
 
 
 class Loss(BaseMetricLossFunction):  # type: ignore[misc]

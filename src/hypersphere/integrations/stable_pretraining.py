@@ -11,7 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.integrations.call_forms import as_number, call_at, create_with_callers_temperature, require_positives
+from hypersphere.integrations.call_forms import (
+    as_number,
+    call_at,
+    create_with_callers_temperature,
+    require_positives,
+    require_tensor,
+)
 
 
 class Loss(nn.Module):
@@ -62,6 +68,7 @@ class Loss(nn.Module):
 def _against(anchors: Tensor, candidates: Tensor, targets: Tensor, mask: Tensor | None) -> tuple[Any, dict[str, Any]]:
     """Each anchor with its positive, and all candidates as negatives but for those of the anchor's id, its target's."""
     size = len(candidates)
+    require_tensor(targets, "targets", f"a tensor of {len(anchors)} whole numbers")
     if targets.shape != anchors.shape[:1] or targets.is_floating_point():
         raise ValueError(f"targets must be {len(anchors)} whole numbers, not {tuple(targets.shape)} {targets.dtype}")
     if ((targets < 0) | (targets >= size)).any():

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hypersphere.integrations.call_forms import require_tensor
 from hypersphere.objectives import create_objective
 
 
@@ -40,6 +41,10 @@ class Loss(nn.Module):
 
     def forward(self, features: Tensor, labels: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """The loss; mask: (N, N), 1 where two instances are of one class, instead of labels."""
+        require_tensor(features, "features", "(N, V, D), rows of V views")
+        for name, given, meaning in (("labels", labels, "(N,) whole numbers"), ("mask", mask, "(N, N)")):
+            if given is not None:
+                require_tensor(given, name, f"a tensor {meaning}")
         if features.ndim < 3:
             raise ValueError(f"features must be (N, V, D), rows of V views, not {tuple(features.shape)}")
         if labels is not None and mask is not None:

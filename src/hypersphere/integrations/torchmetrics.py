@@ -25,6 +25,9 @@ from torchmetrics import Metric
 
 from hypersphere.diagnostics import measures
 from hypersphere.geometry import unit
+from hypersphere.integrations import refuse_old
+
+refuse_old("torchmetrics", "torchmetrics")
 
 __all__ = ["Alignment", "EffectiveRank", "Uniformity", "WassersteinUniformity"]
 

@@ -57,14 +57,19 @@ class Loss:
     division to this function and, where the data has labels, multiplies by the number of processes. A last step of
     fewer batches counts in proportion.
 
-    An objective with parameters (``learnable=True``) belongs into the model instead: let its ``forward`` return
-    {"loss": …}, and give the Trainer no ``compute_loss_func``. Otherwise no optimizer updates them.
+    An objective with parameters (``learnable=True``) is refused, because no optimizer would update them. It belongs
+    into the model: let its ``forward`` return {"loss": …}, and give the Trainer no ``compute_loss_func``.
     """
 
     def __init__(
         self, objective: Callable[..., Tensor] | str, args: TrainingArguments, views: Callable[[Any], Views] = halves
     ) -> None:
         self.objective = create_objective(objective, gather=True) if isinstance(objective, str) else objective
+        if isinstance(self.objective, nn.Module) and any(each.requires_grad for each in self.objective.parameters()):
+            raise ValueError(
+                "no optimizer of the Trainer updates what this objective learns: keep it in the model, let the model's "
+                'forward return {"loss": objective(z1, z2)}, and leave compute_loss_func out'
+            )
         self.args, self.views = args, views
         logging.getLogger("transformers.trainer").addFilter(_LABELS_ARE_OPTIONAL)
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from hypersphere.integrations import _numbers
+
 OLDEST = (6, 0)
 
 # Before the imports that an older version would fail at.
-if tuple(int(part) for part in version("sentence-transformers").split(".")[:2]) < OLDEST:
+if _numbers(version("sentence-transformers")) < OLDEST:
     raise ImportError(
         f"hypersphere.integrations.sentence_transformers needs sentence-transformers {'.'.join(map(str, OLDEST))} or "
         f"newer, not {version('sentence-transformers')}: pip install -U 'hypersphere-lab[text]'"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from transformers import TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from hypersphere.integrations.sentence_transformers.embed import unwrapped
@@ -127,7 +130,7 @@ class Callback(Monitor):
         if self.training is None:
             self.training = _sample(kwargs.get("train_dataloader"), self.rows, self.seed)
         if state.global_step:
-            self._restore(Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}")
+            self._resume(args, state)
         super().on_train_begin(args, state, control, **kwargs)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -141,6 +144,22 @@ class Callback(Monitor):
             self._restore(Path(state.best_model_checkpoint))
         super().on_train_end(args, state, control, **kwargs)
 
+    def _resume(self, args: Any, state: Any) -> None:
+        """Reads the loss's own parameters from the checkpoint that the trainer has resumed from, whose path it does not
+        pass on: the one in output_dir, or the one that the arguments name."""
+        folders = [Path(args.output_dir) / f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"]
+        if isinstance(args.resume_from_checkpoint, str):
+            folders.insert(0, Path(args.resume_from_checkpoint))
+        for folder in folders:
+            if _is_of(state, folder / TRAINER_STATE_NAME):
+                self._restore(folder)
+                return
+        if own_state(self.loss) and state.is_world_process_zero:
+            self.echo(
+                f"The checkpoint of step {state.global_step} is not in {args.output_dir}, so the loss's own parameters "
+                "start anew: give its path as resume_from_checkpoint= of the training arguments too."
+            )
+
     def _restore(self, folder: Path) -> None:
         if not own_state(self.loss):
             return
@@ -148,6 +167,15 @@ class Callback(Monitor):
             restore_state(self.loss, load_file(folder / STATE))
         else:
             self.echo(f"{folder} has no {STATE}, so the loss's own parameters keep their values.")
+
+
+def _is_of(state: Any, file: Path) -> bool:
+    """Whether the trainer has read its state from this file; other callbacks may have logged since."""
+    if not file.is_file():
+        return False
+    saved = TrainerState.load_from_json(str(file))
+    logged = [json.dumps(each[: len(saved.log_history)]) for each in (saved.log_history, state.log_history)]
+    return saved.global_step == state.global_step and logged[0] == logged[1]  # as texts: NaN is not equal to itself
 
 
 def _measured(loss: Loss | None) -> Objective:

@@ -77,6 +77,9 @@ class Evaluator(BaseEvaluator):
         positive_prompt: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        for which, given in (("anchors", anchors), ("positives", positives)):
+            if isinstance(given, str) or not all(isinstance(each, str) for each in given or ()):
+                raise ValueError(f"{which} must be a list of texts; not every entry of what was given is one")
         self.anchors = list(anchors)
         self.positives = None if positives is None else list(positives)
         if self.positives is not None and len(self.anchors) != len(self.positives):

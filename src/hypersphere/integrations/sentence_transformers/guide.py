@@ -39,7 +39,11 @@ class Guide:
             skip_special_tokens=True,
         )
         if not isinstance(self.guide, SentenceTransformer):
-            embedded = torch.as_tensor(self.guide(texts))
+            given = self.guide(texts)
+            try:
+                embedded = torch.as_tensor(given)
+            except (TypeError, ValueError, RuntimeError):
+                raise ValueError(f"the guide must return a tensor of embeddings, not {type(given).__name__}") from None
         else:
             model = self.guide.to(tokens.device)
             # A clone, because tensors of inference mode cannot take part in a graph.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -21,7 +22,9 @@ from hypersphere.integrations.sentence_transformers.texts import equal_text_ids,
 from hypersphere.integrations.sentence_transformers.weights import Weighting
 from hypersphere.objectives import Objective, create_objective
 from hypersphere.objectives.base import within
+from hypersphere.objectives.supervised import SupCon
 
+logger = logging.getLogger(__name__)
 Column = dict[str, Any]  # the tokens of one column of a batch, as the model takes them
 Reps = list[list[Tensor]]  # the embeddings of each column, in parts
 
@@ -44,7 +47,8 @@ class Loss(nn.Module):
     temperature_bounds: limits of a learned temperature (``learnable=True``).
     terms: returns the objective's terms for the trainer's log (one more evaluation of the objective, without gradient).
 
-    A column named label or score holds classes (supcon, cloa) or scores (cosent). Other objectives refuse it.
+    A column named label or score holds classes (supcon, cloa) or scores (cosent). Other objectives refuse it. supcon
+    also takes one column of texts with a label: the positives are the other texts of the label.
     """
 
     def __init__(
@@ -71,8 +75,8 @@ class Loss(nn.Module):
             raise ValueError(f"the first argument is the SentenceTransformer to train, not {type(model).__name__}")
         limits = {"mini_batch_size": mini_batch_size, "mini_batch_num_tokens": mini_batch_num_tokens}
         for name, limit in limits.items():
-            if limit is not None and limit < 1:
-                raise ValueError(f"{name} must be at least 1, or None for the whole batch, not {limit}")
+            if limit is not None and (type(limit) is not int or limit < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, or None for all, not {limit!r}")
         if None not in limits.values():
             raise ValueError("mini_batch_size and mini_batch_num_tokens both limit a mini-batch: give one of them")
         self.model = model
@@ -89,6 +93,7 @@ class Loss(nn.Module):
             self.weighting.check(self.objective)
         self.temperature_bounds = _checked_bounds(self.objective, temperature_bounds)
         self._known: tuple[list[Any], dict[str, Any]] = ([], {})
+        self._reported = False  # whether it was said that texts occur twice
 
     # --- called by the trainer
 
@@ -96,7 +101,7 @@ class Loss(nn.Module):
         columns = list(sentence_features)
         self._keep_in_bounds()
         with raise_on_all_ranks(self.objective.gather, self.objective.described):
-            self._check_columns(columns)
+            self._check_columns(columns, labels)
             known = {**self._known_of_labels(labels), **self._known_of_texts(columns)}
         if not self.uses_gradient_cache:
             return self._evaluate(self._embed(columns), known)
@@ -165,7 +170,7 @@ class Loss(nn.Module):
         embeddings: list[Tensor] = embed_columns(self.model, columns)  # positives and hard negatives in one pass
         return embeddings
 
-    def _check_columns(self, columns: list[Column]) -> None:
+    def _check_columns(self, columns: list[Column], labels: Tensor | None) -> None:
         name, takes, given = self.objective.name, self.objective.takes, len(columns)
         learned = any(each.requires_grad for each in self.objective.parameters())
         if learned and not self.objective.gather and world_size(True) > 1:
@@ -174,10 +179,12 @@ class Loss(nn.Module):
             )
         if self.twice and given != 1:
             raise ValueError(f"twice=True encodes one column of texts twice, but the dataset has {given}: leave it out")
-        if given == 1 and not self.twice:
+        by_label = isinstance(self.objective, SupCon) and not self.weighting
+        if given == 1 and not self.twice and (labels is None or not by_label):
+            named = ", one named label" if by_label else ""
             raise ValueError(
-                "one column of texts has no positives: give the dataset a column of positives, or twice=True, which "
-                "encodes each text twice with different dropout (SimCSE)"
+                f"one column of texts has no positives: give the dataset a column of positives{named}, or twice=True, "
+                "which encodes each text twice with different dropout (SimCSE)"
             )
         if given > 2 and not takes & {"negatives", "views"}:
             raise ValueError(
@@ -230,7 +237,14 @@ class Loss(nn.Module):
         known = [each for each in hashes if each is not None]
         if len(known) < len(hashes):  # pictures or sounds
             return {}
-        return equal_text_ids(known[: len(known) - len(self._hard(known))], self._hard(known), self.objective.gather)
+        ids = equal_text_ids(known[: len(known) - len(self._hard(known))], self._hard(known), self.objective.gather)
+        if ids and not self._reported:
+            self._reported = True
+            logger.warning(
+                "Some rows of a batch share a text, so they are no negatives of each other. "
+                "batch_sampler=BatchSamplers.NO_DUPLICATES keeps them apart; mask_duplicates=False lets them count."
+            )
+        return ids
 
     def _guide_rows(self, columns: list[Column]) -> dict[str, Any]:
         if self._guide is None:
@@ -250,7 +264,8 @@ class Loss(nn.Module):
         return gather_rows(own, Shard(tuple(times * each for each in shard.sizes), shard.rank))
 
     def _evaluate(self, embeddings: list[Tensor], known: dict[str, Any]) -> Tensor | Terms:
-        z1, z2, *further = embeddings
+        columns: list[Any] = embeddings if len(embeddings) > 1 else [*embeddings, None]
+        z1, z2, *further = columns
         if further and "negatives" in self.objective.takes:
             known = {**known, "negatives": torch.cat(further)}
         elif further:
@@ -266,7 +281,7 @@ class Loss(nn.Module):
         terms = {name: term for name, term in terms.items() if name != "loss" and term.ndim == 0}
         return Terms(loss, terms) if terms else loss
 
-    def _call(self, z1: Tensor, z2: Tensor, known: dict[str, Any], terms: bool) -> dict[str, Tensor]:
+    def _call(self, z1: Tensor, z2: Any, known: dict[str, Any], terms: bool) -> dict[str, Tensor]:
         if not self.weighting:
             return self.objective.terms(z1, z2, **known) if terms else {"loss": self.objective(z1, z2, **known)}
         with raise_on_all_ranks(self.objective.gather, self.objective.described):
@@ -295,7 +310,10 @@ def _created(objective: str | Objective, settings: dict[str, Any]) -> Objective:
         created = objective
     else:
         if "scale" in settings and "temperature" not in settings and objective != "cosent":
-            settings["temperature"] = 1 / settings.pop("scale")
+            scale = settings.pop("scale")
+            if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not 0 < scale < math.inf:
+                raise ValueError(f"scale is 1 / temperature, a number above 0, not {scale!r}")
+            settings["temperature"] = 1 / scale
         created = create_objective(objective, **{"gather": True, **settings})
     if created.reduction != "mean":
         raise ValueError(f"the trainer needs one number, so the reduction must be 'mean', not {created.reduction!r}")
@@ -320,9 +338,10 @@ def _learned_temperatures(objective: Objective) -> list[nn.Parameter]:
 
 
 def _checked_bounds(objective: Objective, bounds: tuple[float, float]) -> tuple[float, float]:
-    low, high = bounds
-    if not 0 < low < high:
+    numbers = isinstance(bounds, Sequence) and all(isinstance(each, (int, float)) for each in bounds)
+    if not numbers or len(bounds) != 2 or not 0 < bounds[0] < bounds[1]:
         raise ValueError(f"temperature_bounds are two rising numbers above 0, not {bounds!r}")
+    low, high = bounds
     for temperature in _learned_temperatures(objective):
         start = float(temperature.detach().exp())
         if not low * (1 - 1e-6) <= start <= high * (1 + 1e-6):
