@@ -92,6 +92,14 @@ def test_over_all_directions_the_sliced_test_is_the_mmd_of_the_induced_kernel() 
     assert objective(z, z).item() == pytest.approx(expected, rel=1e-9)
 
 
+def test_torch_func_differentiates_the_sliced_test() -> None:
+    z1, z2 = views(6, 4)
+    objective = hs.create_objective("sphere_jepa", test="sliced", num_slices=3).eval()
+    leaf = z1.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(objective(leaf, z2), leaf)
+    torch.testing.assert_close(torch.func.grad(lambda z: objective(z, z2))(z1), expected)
+
+
 def test_prediction_of_two_views_is_half_of_1_minus_the_cosine() -> None:
     z1, z2 = views(6, 4)
     expected = (1 - (unit(z1) * unit(z2)).sum(dim=1)).mean() / 2
