@@ -166,6 +166,13 @@ def test_one_row_is_refused(name: str) -> None:
         hs.create_objective(name)(torch.ones(1, 3), torch.ones(1, 3))
 
 
+def test_further_views_are_tensors() -> None:
+    for call in (hs.create_objective("mv_dhel"), hs.create_objective("sigreg").terms):
+        for given, said in ((None, "NoneType"), (3, "int"), ([None], "NoneType")):
+            with pytest.raises(ValueError, match=f"z3 must be a tensor, not {said}"):
+                call(torch.eye(4), torch.eye(4), views=given)
+
+
 def test_views_of_another_shape_are_refused() -> None:
     z1, z2 = views(4, 3)
     with pytest.raises(ValueError, match=r"the views differ in shape: z1 \(4, 3\), z3 \(5, 3\)"):
