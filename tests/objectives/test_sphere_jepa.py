@@ -151,6 +151,9 @@ def test_what_it_cannot_use_is_refused() -> None:
     for name, given in (("ids", torch.arange(6)), ("guide", z1), ("negatives", z1)):
         with pytest.raises(ValueError, match=f"sphere_jepa tests the whole sample: it takes no {name}"):
             objective(z1, z2, **{name: given})
+    for name in ("sphere_jepa", "sigreg"):
+        with pytest.raises(ValueError, match=f"{name} .*: it takes no in_batch=False"):
+            hs.create_objective(name)(z1, z2, in_batch=False)
     with pytest.raises(ValueError, match="bandlimited kernel may be negative"):
         hs.create_objective("sphere_jepa", test="kl", kernel="bandlimited")
     with pytest.raises(ValueError, match="sphere_jepa has num_global=3, but there are 2 views"):

@@ -243,6 +243,8 @@ class Objective(nn.Module):
 
     def refuse_unused(self, inputs: Inputs) -> None:
         """Raises if a call gives an argument that this objective cannot use."""
+        if not inputs.in_batch and "negatives" not in self.takes:
+            raise ValueError(f"{self.name} {self.nature}: it takes no in_batch=False")
         for name in inputs.given:
             if name == "labels" or name in self.takes or name.removesuffix("_negatives") in self.takes:
                 continue
