@@ -67,6 +67,13 @@ def test_the_pairwise_function_of_a_test_is_1_at_1_and_0_on_average(kernel: str,
         assert weights @ values[:-1].numpy() == pytest.approx(0, abs=1e-13)
 
 
+def test_heat_of_a_long_time_is_the_first_harmonic() -> None:
+    """Even where its weight e^{-time (D-1)/D} is no number of float64."""
+    for test in ("mmd", "ksd"):
+        values = polynomial(torch.from_numpy(COSINES)[None], sphere_test(test, "heat", 5, 1e4, 2))
+        np.testing.assert_allclose(values[0].numpy(), COSINES, atol=1e-13)
+
+
 def test_heat_of_a_short_time_is_refused() -> None:
     with pytest.raises(ValueError, match="the heat kernel of time 1e-06 has more than 1000 degrees"):
         sphere_test("mmd", "heat", 4, 1e-6, 2)

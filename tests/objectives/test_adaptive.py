@@ -41,6 +41,21 @@ def test_value_of_the_formula_and_gradient_of_dcl(settings: dict[str, float]) ->
             torch.testing.assert_close(one, two, rtol=1e-11, atol=1e-14)
 
 
+@pytest.mark.parametrize("name", ["macl", "mixup"])
+def test_losses_of_two_batches_are_differentiated_in_any_order(name: str) -> None:
+    """Streamed losses, one for each anchor, are computed again in backward: at the temperature of their own batch."""
+    objective = hs.create_objective(name, reduction="none", **({"base": "macl"} if name == "mixup" else {}))
+    (z1, z2), (other, _) = views(6, 4), views(6, 4, seed=3)
+    z1.requires_grad_()
+    with hs.dense():
+        (expected,) = torch.autograd.grad(objective(z1, z2).sum(), z1)
+    with hs.streaming(2):
+        losses = objective(z1, z2)
+        objective(other, other)
+        (grad,) = torch.autograd.grad(losses.sum(), z1)
+    torch.testing.assert_close(grad, expected, rtol=1e-10, atol=1e-12)
+
+
 def test_a_sharp_temperature_overflows_nothing() -> None:
     x = torch.eye(6, requires_grad=True)
     value = hs.create_objective("macl", temperature=0.001, alpha=0.0)(x, x)

@@ -82,8 +82,9 @@ def test_a_learned_temperature_moves_as_finite_differences_say(name: str, params
 @pytest.mark.parametrize(("name", "params"), [*FORMS[::2], ("pairwise", {"base": "ntxent"})])
 def test_several_processes(name: str, params: dict[str, Any], world_size: int) -> None:
     zs = four(7)
-    expected = gradients(hs.create_objective(name, **params), zs)
-    by_rank = workers(world_size).run(_own_part, name, params, zs)
+    ids = torch.tensor([0, 0, -1, -1, -1, -1, -1])  # many equal ones on the first process, none on the others
+    expected = gradients(hs.create_objective(name, **params), zs, ids=ids)
+    by_rank = workers(world_size).run(_own_part, name, params, zs, ids)
     for each in by_rank:
         torch.testing.assert_close(each[0], expected[0], rtol=1e-10, atol=1e-12)
     for view, grad in enumerate(expected[1:], start=1):
@@ -92,10 +93,10 @@ def test_several_processes(name: str, params: dict[str, Any], world_size: int) -
         )
 
 
-def _own_part(name: str, params: dict[str, Any], zs: list[Tensor]) -> list[Tensor]:
+def _own_part(name: str, params: dict[str, Any], zs: list[Tensor], ids: Tensor) -> list[Tensor]:
     rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
     own = ([slice(0, 2), slice(2, 7)] if size == 2 else [slice(0, 3), slice(3, 4), slice(4, 7)])[rank]
-    return gradients(hs.create_objective(name, **params, gather=True), [z[own] for z in zs])
+    return gradients(hs.create_objective(name, **params, gather=True), [z[own] for z in zs], ids=ids[own])
 
 
 def test_two_views() -> None:
@@ -163,6 +164,13 @@ def test_pairwise_is_the_mean_over_pairs() -> None:
 def test_one_row_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} needs a batch of at least two instances"):
         hs.create_objective(name)(torch.ones(1, 3), torch.ones(1, 3))
+
+
+def test_further_views_are_tensors() -> None:
+    for call in (hs.create_objective("mv_dhel"), hs.create_objective("sigreg").terms):
+        for given, said in ((None, "NoneType"), (3, "int"), ([None], "NoneType")):
+            with pytest.raises(ValueError, match=f"z3 must be a tensor, not {said}"):
+                call(torch.eye(4), torch.eye(4), views=given)
 
 
 def test_views_of_another_shape_are_refused() -> None:

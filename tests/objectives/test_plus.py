@@ -36,6 +36,14 @@ def test_each_part_gets_what_it_can_use() -> None:
     torch.testing.assert_close(other, vicreg(z1, z2) + supcon(z1, z2, labels, ids=ids))
 
 
+def test_a_part_without_negatives_is_evaluated_on_the_batch() -> None:
+    z1, z2 = views(6, 4)
+    queue: dict[str, Any] = {"negatives": z1.flip(1), "in_batch": False}
+    both = hs.create_objective("plus", base="infonce", extra="sphere_jepa")(z1, z2, **queue)
+    alone = hs.create_objective("infonce")(z1, z2, **queue) + hs.create_objective("sphere_jepa")(z1, z2)
+    torch.testing.assert_close(both, alone)
+
+
 def test_what_neither_part_can_use_is_refused() -> None:
     z1, z2 = views(5, 4)
     with pytest.raises(ValueError, match="plus is a sum of two objectives that cannot use it: it takes no ids"):

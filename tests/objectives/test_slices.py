@@ -23,6 +23,15 @@ def test_directions_are_unit_columns_of_seed_and_step() -> None:
     assert not torch.allclose(objective(seed=1).directions(4), directions)
 
 
+def test_directions_that_do_not_fit_the_rows_are_refused() -> None:
+    for name in ("sigreg", "visreg"):
+        for given, said in ((torch.eye(5), r"\(5, 5\)"), (torch.ones(4), r"\(4,\)"), ([1.0], "list")):
+            sliced = hs.create_objective(name)
+            sliced.directions = lambda dim, given=given: given
+            with pytest.raises(ValueError, match=rf"{name}'s directions must be a matrix \(4, K\), not {said}"):
+                sliced(*views(6, 4))
+
+
 def test_each_step_of_training_has_its_own_and_evaluation_those_of_the_first() -> None:
     sliced, (z1, z2) = objective(), views(6, 4)
     first, value = sliced.directions(4), sliced(z1, z2)

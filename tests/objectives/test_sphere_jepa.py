@@ -92,6 +92,14 @@ def test_over_all_directions_the_sliced_test_is_the_mmd_of_the_induced_kernel() 
     assert objective(z, z).item() == pytest.approx(expected, rel=1e-9)
 
 
+def test_torch_func_differentiates_the_sliced_test() -> None:
+    z1, z2 = views(6, 4)
+    objective = hs.create_objective("sphere_jepa", test="sliced", num_slices=3).eval()
+    leaf = z1.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(objective(leaf, z2), leaf)
+    torch.testing.assert_close(torch.func.grad(lambda z: objective(z, z2))(z1), expected)
+
+
 def test_prediction_of_two_views_is_half_of_1_minus_the_cosine() -> None:
     z1, z2 = views(6, 4)
     expected = (1 - (unit(z1) * unit(z2)).sum(dim=1)).mean() / 2
@@ -143,6 +151,9 @@ def test_what_it_cannot_use_is_refused() -> None:
     for name, given in (("ids", torch.arange(6)), ("guide", z1), ("negatives", z1)):
         with pytest.raises(ValueError, match=f"sphere_jepa tests the whole sample: it takes no {name}"):
             objective(z1, z2, **{name: given})
+    for name in ("sphere_jepa", "sigreg"):
+        with pytest.raises(ValueError, match=f"{name} .*: it takes no in_batch=False"):
+            hs.create_objective(name)(z1, z2, in_batch=False)
     with pytest.raises(ValueError, match="bandlimited kernel may be negative"):
         hs.create_objective("sphere_jepa", test="kl", kernel="bandlimited")
     with pytest.raises(ValueError, match="sphere_jepa has num_global=3, but there are 2 views"):

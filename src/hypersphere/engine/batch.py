@@ -337,7 +337,8 @@ class Direction:
         """The same where no guide drops any, without a look at the columns."""
         batch, num_own = self.batch, self.num_own(read)
         others = self.num_columns(read) - num_own
-        num = torch.full((block.stop - block.start,), others, dtype=torch.int64, device=batch.rows[0].device)
+        # int32 as from ``count``: processes that count in different ways exchange these numbers.
+        num = torch.full((block.stop - block.start,), others, dtype=torch.int32, device=batch.rows[0].device)
         if batch.ids is not None:
             keys = batch.ids.keys[block]
             num -= num_own * (batch.ids.sizes(keys) - 1).clamp_min(0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -29,9 +31,6 @@ class ReweightedSoftmax(LogSumObjective):
     anchors = "both"
     fewest = 2
     temperature: float = number(default=0.1, above=0)
-
-    def adapt(self, temperature: float) -> None:
-        self.temperature = temperature
 
     def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
         alignment, energy = -positive / self.temperature, energy_of(logsumexp, num_negatives)
@@ -66,6 +65,7 @@ class MACL(Objective):
     temperature: float = number(default=0.1, above=0, tune=TEMPERATURES)
     alpha: float = number(default=0.5, at_least=0, tune=(0.0, 0.9))
     a0: float = number(default=0.0, at_least=-1, at_most=1)
+    change: ClassVar[Any] = staticmethod(lambda softmax: softmax)  # what ``map_pairwise`` makes of the softmax
 
     def check(self) -> None:
         fall = self.alpha * (1 + self.a0)
@@ -80,10 +80,18 @@ class MACL(Objective):
         self.softmax.gather = self.gather
         self.softmax.reduction = self.reduction
 
+    def map_pairwise(self, change: Callable[[PairwiseObjective], Any]) -> Any:
+        seen, earlier = copy.copy(self), self.change
+        seen.change = lambda softmax: change(earlier(softmax))  # type: ignore[misc]
+        seen.change(self.softmax)  # says why, if it cannot be changed
+        return seen
+
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
         self.refuse_unused(inputs)
+        softmax = copy.copy(self.softmax)  # whose temperature is this call's, also in a backward after the next call
         with torch.no_grad():
-            batch, _ = assemble(self.softmax, Inputs(inputs.z1, inputs.z2))  # of all processes
-            aligned = positives(self.softmax, *batch.rows[:2]).mean().item()
-        self.softmax.adapt(self.temperature * (1 + self.alpha * (aligned - self.a0)))
-        return self.softmax.evaluate(inputs, terms)
+            batch, _ = assemble(softmax, Inputs(inputs.z1, inputs.z2))  # of all processes
+            aligned = positives(softmax, *batch.rows[:2]).mean().item()
+        softmax.temperature = self.temperature * (1 + self.alpha * (aligned - self.a0))
+        values: Statistics = self.change(softmax).evaluate(inputs, terms)
+        return values

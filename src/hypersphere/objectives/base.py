@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar, NoReturn, get_args
 
@@ -203,7 +203,7 @@ class Objective(nn.Module):
         in_batch: whether the other instances are negatives. False: ``negatives`` alone are, as in MoCo.
         """
         masks = ids, ids_negatives, guide, guide_negatives
-        inputs = Inputs(z1, as_second(z2), labels, negatives, tuple(views), *masks, scores, in_batch)
+        inputs = Inputs(z1, as_second(z2), labels, negatives, as_views(views), *masks, scores, in_batch)
         return self._evaluated(inputs, terms=False)["loss"]
 
     @uncompiled
@@ -224,7 +224,7 @@ class Objective(nn.Module):
     ) -> Statistics:
         """The loss and its named parts (alignment, energy, …), each differentiable; arguments as in a call."""
         masks = ids, ids_negatives, guide, guide_negatives
-        inputs = Inputs(z1, as_second(z2), labels, negatives, tuple(views), *masks, scores, in_batch)
+        inputs = Inputs(z1, as_second(z2), labels, negatives, as_views(views), *masks, scores, in_batch)
         return self._evaluated(inputs, terms=True)
 
     def _evaluated(self, inputs: Inputs, terms: bool) -> Statistics:
@@ -243,6 +243,8 @@ class Objective(nn.Module):
 
     def refuse_unused(self, inputs: Inputs) -> None:
         """Raises if a call gives an argument that this objective cannot use."""
+        if not inputs.in_batch and "negatives" not in self.takes:
+            raise ValueError(f"{self.name} {self.nature}: it takes no in_batch=False")
         for name in inputs.given:
             if name == "labels" or name in self.takes or name.removesuffix("_negatives") in self.takes:
                 continue
@@ -275,6 +277,11 @@ class Objective(nn.Module):
 def as_second(z2: Tensor | None) -> Any:
     """The second view; one that is absent is refused when the batch is assembled, unless the objective needs none."""
     return z2
+
+
+def as_views(views: Any) -> tuple[Tensor, ...]:
+    """The further views as a tuple; what cannot be gone through is refused as a view when the batch is assembled."""
+    return tuple(views) if isinstance(views, Iterable) else (views,)
 
 
 def _described(value: Any) -> str:

@@ -100,4 +100,5 @@ def usable_by(part: Any, inputs: Inputs) -> Inputs:
         for name in inputs.given
         if name != "labels" and name not in part.takes and name.removesuffix("_negatives") not in part.takes
     ]
+    unused += [] if "negatives" in part.takes else ["in_batch"]
     return replace(inputs, **{name: usual[name] for name in unused})

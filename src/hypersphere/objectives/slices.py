@@ -41,7 +41,10 @@ class SlicedObjective(Objective):
     def columns(self, rows: Tensor) -> Tensor:
         """The directions (D, K) in the type of the rows (N, D); ``directions`` may have been replaced by a matrix."""
         given: Any = self.directions
-        columns: Tensor = given if isinstance(given, Tensor) else given(rows.shape[1])
+        columns = given if isinstance(given, Tensor) else given(rows.shape[1])
+        if not isinstance(columns, Tensor) or columns.ndim != 2 or len(columns) != rows.shape[1]:
+            what = tuple(columns.shape) if isinstance(columns, Tensor) else type(columns).__name__
+            raise ValueError(f"{self.name}'s directions must be a matrix ({rows.shape[1]}, K), not {what}")
         return columns.to(rows)
 
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:

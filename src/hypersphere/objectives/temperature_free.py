@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import torch
@@ -49,7 +50,7 @@ class ArtanhInfoNCE(PairwiseObjective):
 
     def per_anchor(self, positive: Tensor, negatives: Any, mask: Any, *same_label: Any) -> Tensor:
         power = self.scale / 2
-        total = masked_sum_of(odds_to(power), negatives, mask).clamp_min(0)  # rounding alone is below 0
+        total = masked_sum_of(odds_to(power), negatives, mask, -1.0, 1.0).clamp_min(0)  # rounding alone is below 0
         against = (squared_chord(positive) / 2).clamp_min(0) / (1 + positive).clamp_min(INSIDE)  # 1/odds(s_ii)
         if power < 1:  # whose derivative at 0 is infinite
             against = against.clamp_min(INSIDE / 2)
@@ -63,18 +64,18 @@ class ArtanhInfoNCE(PairwiseObjective):
 
 
 def odds_to(power: float) -> Curve:
-    """odds(s)^power with odds(s) = 2/(1-s) - 1, flat above 1 - 1e-6; its derivative is
-    2·power odds^{power-1} / (1-s)²."""
+    """odds(s)^power as a function of g = 1 - s: odds = 2/g - 1, flat below g = 1e-6; its derivative is
+    -2·power odds^{power-1} / g²."""
     least = 0.0 if power >= 1 else INSIDE / 2  # a root has an infinite derivative at 0
 
-    def value(s: Tensor) -> Tensor:
-        odds = 2 / (1 - s).clamp_min(INSIDE) - 1
+    def value(gap: Tensor) -> Tensor:
+        odds = 2 / gap.clamp_min(INSIDE) - 1
         return odds if power == 1 else odds.clamp_min(least) ** power
 
-    def derivative(s: Tensor) -> Tensor:
-        inverse = (1 - s).clamp_min_(INSIDE).reciprocal_()
+    def derivative(gap: Tensor) -> Tensor:
+        inverse = torch.where(gap < INSIDE, inf, gap).reciprocal_()  # 0 where it is flat
         odds = None if power == 1 else (2 * inverse).sub_(1)
-        along = inverse.square_().mul_(2 * power).masked_fill_(s > 1 - INSIDE, 0)
+        along = inverse.square_().mul_(-2 * power)
         return along if odds is None else along.mul_(odds.clamp_min_(least).pow_(power - 1)).mul_(odds > least)
 
     return Curve(value, derivative)
