@@ -1,6 +1,7 @@
 """One evaluation for all objectives: dense or in blocks, on one process or many."""
 
-from hypersphere.engine.evaluate import evaluate, evaluate_features
+from hypersphere.engine.evaluate import evaluate
+from hypersphere.engine.features import evaluate_features
 from hypersphere.engine.gradient_cache import GradientCache
 from hypersphere.engine.inputs import GuideRule, Inputs
 from hypersphere.engine.mask import count

@@ -16,7 +16,7 @@ from hypersphere.engine.guide import Guide
 from hypersphere.engine.inputs import Inputs
 from hypersphere.engine.mask import Diagonals, Entries, count, fill_entries, mask_except
 from hypersphere.engine.objective import Anchors, PairContract, Read, RowContract
-from hypersphere.engine.validation import check_inputs, check_size
+from hypersphere.engine.validation import check_size
 from hypersphere.geometry import normalize, require_finite, widened
 from hypersphere.geometry.near import MatrixDistances, PairDistances, with_vectors
 
@@ -83,11 +83,10 @@ class Batch:
 
 
 def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None = None) -> tuple[Batch, list[Tensor]]:
-    """The batch of all processes, and the inverse norms of this process's views and negatives.
+    """The batch of all processes, from checked inputs, and the inverse norms of this process's views and negatives.
 
     requests: a few numbers that every process sends to every other.
     """
-    check_inputs(inputs)
     negatives = inputs.negatives
     given = [*inputs.all_views, *([] if negatives is None else [negatives.flatten(0, -2)])]
     names = [*(f"z{number}" for number in range(1, len(inputs.all_views) + 1)), "negatives"]
