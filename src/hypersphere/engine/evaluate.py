@@ -16,9 +16,16 @@ from hypersphere.engine.distributed import raise_on_all_ranks, world_size
 from hypersphere.engine.inputs import Inputs
 from hypersphere.engine.mask import Entries, fill_entries
 from hypersphere.engine.objective import PairContract, Read, Statistics
-from hypersphere.engine.reductions import masked_softmax, reduce_anchors, saved_times, sum_of_products
+from hypersphere.engine.reductions import (
+    SMALLEST,
+    Scale,
+    masked_softmax,
+    reduce_anchors,
+    saved_times,
+    sum_of_products,
+    usable_scale,
+)
 from hypersphere.engine.streaming.function import stream
-from hypersphere.engine.streaming.logsumexp import SMALLEST, Scale, usable_scale
 from hypersphere.engine.validation import check_inputs, check_one_row
 from hypersphere.torch_internals import plain_operations, uncompiled
 

@@ -26,7 +26,7 @@ from hypersphere.engine.batch import Batch, Direction, apply_metric, assemble, d
 from hypersphere.engine.distributed import gather_statistics, sum_over_ranks, wait_for_all, world_size
 from hypersphere.engine.inputs import Inputs
 from hypersphere.engine.objective import PairContract, Statistics
-from hypersphere.engine.reductions import reduce_anchors, uniform_weight
+from hypersphere.engine.reductions import Scale, reduce_anchors, uniform_weight, usable_scale
 from hypersphere.engine.streaming import general, hardest, logsumexp
 from hypersphere.engine.streaming.accumulate import GradAccumulator, Weights, grads_of_value, slices
 from hypersphere.engine.validation import check_one_row
@@ -90,9 +90,9 @@ class Plan:
         return statistics
 
     @property
-    def scale(self) -> logsumexp.Scale | None:
+    def scale(self) -> Scale | None:
         """The scale for the log-sum-exp loop; None: another loop streams the objective."""
-        return logsumexp.usable_scale(self.objective) if self.objective.sees == "logsumexp" else None
+        return usable_scale(self.objective) if self.objective.sees == "logsumexp" else None
 
     def accumulator(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> GradAccumulator:
         like = [rows if need else None for rows, need in zip_longest(batch.rows, needs)]

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Direction, apply_metric, positives
 from hypersphere.engine.objective import PairContract, Read, Statistics
+from hypersphere.engine.reductions import rows_in_cache
 from hypersphere.engine.streaming.accumulate import (
     GradAccumulator,
     block_sizes,
     cut,
     grads_of,
     record,
-    rows_in_cache,
     slices,
 )
 
