@@ -26,7 +26,7 @@ from hypersphere.anatomy.coefficients import (
 )
 from hypersphere.engine import Inputs
 from hypersphere.engine.batch import Direction, assemble
-from hypersphere.engine.validation import check_inputs
+from hypersphere.engine.inputs import check_inputs
 from hypersphere.geometry import normalize, tangent, unit
 from hypersphere.objectives import Objective, PairwiseObjective, within
 from hypersphere.objectives.anchors import CLOA

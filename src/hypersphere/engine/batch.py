@@ -13,10 +13,9 @@ from torch.nn.functional import pad
 from hypersphere.engine.distributed import Shard, agree_on_shapes, gather_rows, world_size
 from hypersphere.engine.groups import Groups
 from hypersphere.engine.guide import Guide
-from hypersphere.engine.inputs import Inputs
+from hypersphere.engine.inputs import Inputs, check_size
 from hypersphere.engine.mask import Diagonals, Entries, count, fill_entries, mask_except
 from hypersphere.engine.objective import Anchors, PairContract, Read, RowContract
-from hypersphere.engine.validation import check_size
 from hypersphere.geometry import normalize, require_finite, widened
 from hypersphere.geometry.near import MatrixDistances, PairDistances, with_vectors
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Direction, apply_metric, assemble, directions, positives
 from hypersphere.engine.distributed import raise_on_all_ranks, world_size
-from hypersphere.engine.inputs import Inputs
+from hypersphere.engine.inputs import Inputs, check_inputs, check_one_row
 from hypersphere.engine.mask import Entries, fill_entries
 from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.reductions import (
@@ -26,7 +26,6 @@ from hypersphere.engine.reductions import (
     usable_scale,
 )
 from hypersphere.engine.streaming.function import stream
-from hypersphere.engine.validation import check_inputs, check_one_row
 from hypersphere.torch_internals import plain_operations, uncompiled
 
 # Up to this many similarities in one matrix the plain autograd graph is as fast and can be differentiated twice.

@@ -12,11 +12,10 @@ from torch import Tensor
 from hypersphere.engine.batch import Batch, assemble
 from hypersphere.engine.distributed import raise_on_all_ranks, world_size
 from hypersphere.engine.evaluate import without_autocast
-from hypersphere.engine.inputs import Inputs
+from hypersphere.engine.inputs import Inputs, check_inputs
 from hypersphere.engine.objective import FeatureContract, Statistics
 from hypersphere.engine.streaming.accumulate import grads_of_value
 from hypersphere.engine.streaming.function import scale_grads
-from hypersphere.engine.validation import check_inputs
 from hypersphere.torch_internals import uncompiled
 
 

@@ -24,12 +24,11 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Batch, Direction, apply_metric, assemble, directions
 from hypersphere.engine.distributed import gather_statistics, sum_over_ranks, wait_for_all, world_size
-from hypersphere.engine.inputs import Inputs
+from hypersphere.engine.inputs import Inputs, check_one_row
 from hypersphere.engine.objective import PairContract, Statistics
 from hypersphere.engine.reductions import Scale, reduce_anchors, uniform_weight, usable_scale
 from hypersphere.engine.streaming import general, hardest, logsumexp
 from hypersphere.engine.streaming.accumulate import GradAccumulator, Weights, grads_of_value, slices
-from hypersphere.engine.validation import check_one_row
 from hypersphere.torch_internals import graph_is_freed, plain_operations
 
 CACHED_ROWS = 256
