@@ -25,8 +25,8 @@ from hypersphere.anatomy.coefficients import (
     without_positives,
 )
 from hypersphere.engine import Inputs
-from hypersphere.engine.batch import Direction, assemble
-from hypersphere.engine.inputs import check_inputs
+from hypersphere.engine.batch import Direction
+from hypersphere.engine.inputs import assemble, check_inputs
 from hypersphere.geometry import normalize, tangent, unit
 from hypersphere.objectives import Objective, PairwiseObjective, within
 from hypersphere.objectives.anchors import CLOA

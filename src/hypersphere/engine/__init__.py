@@ -3,7 +3,8 @@
 from hypersphere.engine.evaluate import evaluate
 from hypersphere.engine.features import evaluate_features
 from hypersphere.engine.gradient_cache import GradientCache
-from hypersphere.engine.inputs import GuideRule, Inputs
+from hypersphere.engine.guide import GuideRule
+from hypersphere.engine.inputs import Inputs
 from hypersphere.engine.mask import count
 from hypersphere.engine.objective import Anchors, Read, Statistics
 from hypersphere.engine.reductions import (

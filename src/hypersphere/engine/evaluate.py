@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Direction, apply_metric, assemble, directions, positives
+from hypersphere.engine.batch import Direction, apply_metric, directions, positives
 from hypersphere.engine.distributed import raise_on_all_ranks, world_size
-from hypersphere.engine.inputs import Inputs, check_inputs, check_one_row
+from hypersphere.engine.inputs import Inputs, assemble, check_inputs, check_one_row
 from hypersphere.engine.mask import Entries, fill_entries
 from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.reductions import (
@@ -97,7 +97,7 @@ def without_autocast(z: object) -> AbstractContextManager[Any]:
 def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> Statistics:
     """The reduced "loss" and, if ``terms``, every other named number of the objective."""
     batch, _ = assemble(objective, inputs)
-    summed = objective.sees == "logsumexp" and batch.own is None and not plain_operations()
+    summed = objective.sees == "logsumexp" and batch.own_negatives is None and not plain_operations()
     scale = usable_scale(objective) if summed else None
     statistics = [_block(objective, direction, scale) for direction in directions(objective, batch)]
     if not terms and not objective.coupled:
@@ -109,7 +109,7 @@ def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> S
 
 def _block(objective: PairContract, direction: Direction, scale: Scale | None) -> Statistics:
     """The statistics of all anchors; with a scale, from the sums of their exponentials alone."""
-    rows, own = direction.batch.rows, direction.batch.own
+    rows, own = direction.batch.rows, direction.batch.own_negatives
     x, y = rows[direction.anchor], rows[direction.other]
     with torch.no_grad():
         context = objective.prepare(x.detach(), y.detach())

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, assemble
+from hypersphere.engine.batch import Batch
 from hypersphere.engine.distributed import raise_on_all_ranks, world_size
 from hypersphere.engine.evaluate import without_autocast
-from hypersphere.engine.inputs import Inputs, check_inputs
+from hypersphere.engine.inputs import Inputs, assemble, check_inputs
 from hypersphere.engine.objective import FeatureContract, Statistics
 from hypersphere.engine.streaming.accumulate import grads_of_value
 from hypersphere.engine.streaming.function import scale_grads

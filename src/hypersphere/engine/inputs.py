@@ -1,4 +1,4 @@
-"""What one call of an objective is given, and the checks that refuse what cannot be views of a batch."""
+"""From the tensors of one call to a batch: what a call is given, what is refused, and how a batch is assembled."""
 
 from __future__ import annotations
 
@@ -10,21 +10,13 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from hypersphere.engine.batch import Batch, OwnNegatives
+from hypersphere.engine.distributed import Shard, agree_on_shapes, gather_rows, world_size
+from hypersphere.engine.groups import Groups
+from hypersphere.engine.guide import DEFAULT_RULE, Guide, GuideRule
 from hypersphere.engine.objective import PairContract, RowContract
+from hypersphere.geometry import normalize, require_finite, widened
 from hypersphere.torch_internals import plain_operations
-
-
-@dataclass(frozen=True)
-class GuideRule:
-    """Which columns a guide drops: those it finds more similar to the anchor than a threshold t_i.
-
-    With own_i the guide's cosine of the anchor and its positive: t_i = own_i - margin ("absolute"), or
-    own_i - margin · |own_i| ("relative"). reads: the matrices the guide judges, "extra" for the extra negatives.
-    """
-
-    margin: float = 0.0
-    strategy: str = "absolute"
-    reads: tuple[str, ...] = ("cross", "same", "other", "extra")
 
 
 @dataclass(frozen=True)
@@ -42,7 +34,7 @@ class Inputs:
     guide_negatives: Tensor | None = None  # (M, G)
     scores: Tensor | None = None  # (N,) how similar the two rows of an instance are
     in_batch: bool = True  # the other instances of the batch are negatives too
-    rule: GuideRule = GuideRule()
+    rule: GuideRule = DEFAULT_RULE
 
     @property
     def all_views(self) -> tuple[Tensor, ...]:
@@ -68,6 +60,87 @@ class Inputs:
 
 # The tensors that a call may leave out.
 OPTIONAL = tuple(each.name for each in fields(Inputs) if each.default is None or each.default == ())
+
+
+# ---------------------------------------------------------------------------------------------------------- assembling
+
+
+def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None = None) -> tuple[Batch, list[Tensor]]:
+    """The batch of all processes, from checked inputs, and the inverse norms of this process's views and negatives.
+
+    requests: a few numbers that every process sends to every other.
+    """
+    negatives = inputs.negatives
+    given = [*inputs.all_views, *([] if negatives is None else [negatives.flatten(0, -2)])]
+    names = [*(f"z{number}" for number in range(1, len(inputs.all_views) + 1)), "negatives"]
+    if torch.float64 in [z.dtype for z in given]:
+        given = [widened(z).double() for z in given]
+    pairs = [_unit_rows(objective, z, name) for z, name in zip(given, names, strict=False)]
+    rows, inverses = [rows for rows, _ in pairs], [inverse for _, inverse in pairs]
+    own_negatives = None
+    if negatives is not None and negatives.ndim == 3:
+        of_own = rows.pop()
+        own_negatives = OwnNegatives(of_own.view(*negatives.shape[:2], of_own.shape[1]), inputs.ids_negatives)
+    if len(rows) == len(inputs.all_views):
+        rows.append(rows[0].new_empty(0, rows[0].shape[1]))
+    labels = None if inputs.labels is None else inputs.labels.long()
+    scores = None if inputs.scores is None else inputs.scores.detach()
+    if scores is not None:
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    ids, extra_ids, guide = _known_negatives(inputs)
+    if world_size(objective.gather) == 1:
+        shard, extra = Shard(rows[0].shape[:1], 0), Shard(rows[-1].shape[:1], 0)
+        everyone = [requests or []]
+    else:
+        num_own = 0 if own_negatives is None else own_negatives.num_columns
+        shard, extra, everyone = agree_on_shapes(
+            rows, labels, ids, guide, scores, num_own, inputs.in_batch, requests or []
+        )
+        rows = [gather_rows(each.detach(), shard) for each in rows[:-1]] + [gather_rows(rows[-1].detach(), extra)]
+        labels, ids, scores = (None if each is None else gather_rows(each, shard) for each in (labels, ids, scores))
+        extra_ids = None if extra_ids is None else gather_rows(extra_ids, extra)
+        guide = [gather_rows(each, shard) for each in guide[:-1]] + [gather_rows(each, extra) for each in guide[-1:]]
+    check_size(objective, shard.total)
+    batch = Batch(
+        rows=tuple(rows),
+        labels=None if labels is None else Groups(labels),
+        scores=scores,
+        ids=None if ids is None else Groups(ids),
+        extra_ids=None if extra_ids is None else Groups(extra_ids),
+        guide=Guide(tuple(guide), inputs.rule) if guide else None,
+        shard=shard,
+        extra=extra,
+        own_negatives=own_negatives,
+        in_batch=inputs.in_batch,
+        requests=everyone,
+    )
+    return batch, inverses
+
+
+def _unit_rows(objective: RowContract, z: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """The rows the objective works on, and their inverse norms if it works on unit rows."""
+    if objective.rows is None:
+        return normalize(z, name)
+    require_finite(z, name)
+    return objective.rows(z), z.new_empty(0)
+
+
+def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list[Tensor]]:
+    """This process's ids of instances and of extra negatives, and the guide's unit rows of each view and of them."""
+    num_extra = 0 if inputs.negatives is None or inputs.negatives.ndim == 3 else len(inputs.negatives)
+    ids = extra_ids = None
+    if inputs.ids is not None:
+        ids, unknown = inputs.ids.long(), inputs.ids.new_full((num_extra,), -1)
+        given = inputs.ids_negatives
+        extra_ids = (unknown if given is None or given.ndim == 2 else given).long()
+    if inputs.guide is None:
+        return ids, extra_ids, []
+    guides = (inputs.guide,) if isinstance(inputs.guide, Tensor) else inputs.guide
+    extra = guides[0][:0] if inputs.guide_negatives is None else inputs.guide_negatives
+    *unit_rows, extra = (normalize(each.detach(), "guide")[0] for each in (*guides, extra))
+    wide = torch.float64 if torch.float64 in [each.dtype for each in (*unit_rows, extra)] else torch.float32
+    *unit_rows, extra = (each.to(wide) for each in (*unit_rows, extra))
+    return ids, extra_ids, [*(unit_rows if len(unit_rows) > 1 else unit_rows * len(inputs.all_views)), extra]
 
 
 # -------------------------------------------------------------------------------------------------------------- checks

@@ -67,7 +67,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
     context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.other])
     parameters = list(objective.parameters())
     widths = [direction.num_columns(read) for read in objective.reads]
-    own_columns = 0 if batch.own is None else batch.own.number
+    own_columns = 0 if batch.own_negatives is None else batch.own_negatives.num_columns
     rows, strip_rows = block_sizes([*widths, own_columns], block_rows, batch.rows[0].device)
     if not widths:  # an objective of the rows alone
         strip_rows = min(strip_rows, rows_in_cache(batch.rows[0]))
@@ -92,7 +92,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
             for number, (accumulator, pairs) in enumerate(demanded):
                 last = number == len(demanded) - 1
                 grads = grads_of(pairs, [*leaves, *parameters], retain=not last)
-                num_own = int(batch.own is not None)
+                num_own = int(batch.own_negatives is not None)
                 of_anchors, of_matrices, of_own, of_parameters = cut(grads, batch.num_views + 1, len(matrices), num_own)
                 accumulator.add_of_anchors(direction, strip, of_anchors)
                 accumulator.add_of_own(direction.local(strip), of_own)
@@ -135,7 +135,7 @@ def _graph(
     """The statistics of a strip of anchors, and the leaves of their graph: all views, positives, matrices, and the
     anchors' own negatives if there are any."""
     views, batch = direction.views(strip), direction.batch
-    own = None if batch.own is None else batch.own.rows[direction.local(strip)].detach()
+    own = None if batch.own_negatives is None else batch.own_negatives.rows[direction.local(strip)].detach()
     positive = positives(objective, views[direction.anchor], views[direction.other])
     matrices = [matrix.detach() for matrix in strips]
     with torch.set_grad_enabled(grad):
