@@ -78,7 +78,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
         matrices = [matrix[: block.stop - block.start] for matrix in memory]
         for read, matrix in zip(objective.reads, matrices, strict=True):
             _similarities(objective, direction, read, block, matrix)
-        grads_in: dict[tuple[int, int], _BlockGrad] = {}  # by accumulator and matrix
+        block_grads: dict[tuple[int, int], _BlockGrad] = {}  # by accumulator and matrix
         accumulators: list[GradAccumulator] = []
         for strip in slices(block.start, block.stop, strip_rows):
             inside = slice(strip.start - block.start, strip.stop - block.start)
@@ -98,12 +98,12 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
                 accumulator.add_of_own(direction.local(strip), of_own)
                 accumulator.add_to_parameters(of_parameters)
                 for index, grad in enumerate(of_matrices):
-                    place = grads_in.setdefault((number, index), _BlockGrad(matrices[index], in_place=last))
-                    place.put(inside, grad)
+                    of_block = block_grads.setdefault((number, index), _BlockGrad(matrices[index], in_place=last))
+                    of_block.write(inside, grad)
         # 4. ∂X, ∂Y: two products for each matrix that carries a gradient.
-        for (number, index), place in grads_in.items():
-            if place.grad is not None:
-                _accumulate(objective, direction, objective.reads[index], block, accumulators[number], place.grad)
+        for (number, index), of_block in block_grads.items():
+            if of_block.grad is not None:
+                _accumulate(objective, direction, objective.reads[index], block, accumulators[number], of_block.grad)
     return statistics
 
 
@@ -114,7 +114,7 @@ class _BlockGrad:
         self.matrix, self.in_place = matrix, in_place
         self.grad: Tensor | None = None
 
-    def put(self, strip: slice, grad: Tensor | None) -> None:
+    def write(self, strip: slice, grad: Tensor | None) -> None:
         if self.grad is None and grad is not None:
             self.grad = self.matrix if self.in_place else torch.empty_like(self.matrix)
             self.grad[: strip.start] = 0
