@@ -18,6 +18,7 @@ from hypersphere.evaluation.features import evaluating
 from hypersphere.evaluation.knn import few_labels_probe, knn_probe
 from hypersphere.limits import need_memory
 from hypersphere.messages import quoted
+from hypersphere.torch_internals import is_batch_norm
 from hypersphere.training.folder import fingerprint_images
 from hypersphere.training.recipe import ImageRecipe, Recipe
 from hypersphere.training.sections import MLP, ResNet, SimCLRViews, SmallCNN
@@ -173,7 +174,7 @@ def _encoder_in_words(chosen: ResNet | SmallCNN | MLP, encoder: nn.Module) -> st
 
 def _share_batch_norm(encoder: nn.Module, echo: Say) -> nn.Module:
     """Synchronises batch norm over all processes where the device supports it; elsewhere prints what differs."""
-    normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in encoder.modules())
+    normed = any(is_batch_norm(module) for module in encoder.modules())
     if not normed or processes() == 1:
         return encoder
     if torch.cuda.is_available():
