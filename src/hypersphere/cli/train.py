@@ -76,7 +76,7 @@ def train(
         fail(_ended(error))
     if not leader:
         _leave()
-    _tell(finished, as_json)
+    _print_results(finished, as_json)
 
 
 def _leave() -> NoReturn:
@@ -138,7 +138,7 @@ def recipes(
     print_table(console(), table)
 
 
-def _tell(finished: Any, as_json: bool) -> None:
+def _print_results(finished: Any, as_json: bool) -> None:
     if as_json:
         from hypersphere.documents import json_safe
 

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.data.images import ImageSet
-from hypersphere.data.pictures import Found, pixels, read_folder, read_saved
+from hypersphere.data.pictures import ImagesOfSplit, pixels, read_folder, read_saved
 from hypersphere.documents import read_json
 from hypersphere.limits import Bounded, counted, need_memory
 from hypersphere.messages import quoted
@@ -49,7 +49,7 @@ _PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zX
 SUFFIXES = (".tar", ".gz", ".tgz", ".bz2", ".xz")
 
 
-def read_path(path: Path, split: str, size: int | None = None) -> Found:
+def read_path(path: Path, split: str, size: int | None = None) -> ImagesOfSplit:
     """The images at a path, recognised by the names of the files there."""
     if path.is_file():
         return _read_archive(path, split), True

@@ -49,13 +49,13 @@ MOVING = (
 )  # fmt: skip
 
 
-def spread_angles(mean: float, spread: float, number: int) -> Tensor:
-    """(number,) angles at the middles of equal shares of a normal distribution: draws without chance.
+def spread_angles(mean: float, spread: float, num_angles: int) -> Tensor:
+    """(num_angles,) angles at the middles of equal shares of a normal distribution: draws without chance.
 
     >>> spread_angles(1.0, 0.1, 3).tolist()
     [0.9033, 1.0, 1.0967]
     """
-    shares = (torch.arange(number, dtype=torch.float64) + 0.5) / number
+    shares = (torch.arange(num_angles, dtype=torch.float64) + 0.5) / num_angles
     quantiles: Tensor = torch.special.ndtri(shares)
     return mean + spread * quantiles
 
@@ -84,9 +84,9 @@ def maps() -> Iterator[dict[str, Any]]:
             yield {"name": name, "settings": settings, "cells": cells}
 
 
-def _cell(name: str, settings: dict[str, Any], angle: float, around: tuple[float, float], number: int) -> Any:
+def _cell(name: str, settings: dict[str, Any], angle: float, around: tuple[float, float], num_negatives: int) -> Any:
     positive = torch.tensor([angle], dtype=torch.float64)
-    negative = spread_angles(*around, number).unsqueeze(0)
+    negative = spread_angles(*around, num_negatives).unsqueeze(0)
     components = closed_form(name)(positive, negative, **settings)
     return {
         "positive": angle,
