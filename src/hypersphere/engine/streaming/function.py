@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import zip_longest
 from typing import Any
 
@@ -88,12 +88,13 @@ class Plan:
         wait_for_all(batch.shard)
         return statistics
 
-    @property
+    @cached_property
     def scale(self) -> Scale | None:
         """The scale for the log-sum-exp loop; None: another loop streams the objective."""
         return usable_scale(self.objective) if self.objective.sees == "logsumexp" else None
 
     def accumulator(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> GradAccumulator:
+        """Zero gradients of one value, of those views and negatives that ``needs`` names."""
         like = [rows if need else None for rows, need in zip_longest(batch.rows, needs)]
         positives = [batch.rows[0].new_zeros(batch.shard.size) for _ in directions(self.objective, batch)]
         parameters = [torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32)) for p in self.parameters]
