@@ -70,19 +70,7 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
 
     requests: a few numbers that every process sends to every other.
     """
-    negatives = inputs.negatives
-    given = [*inputs.all_views, *([] if negatives is None else [negatives.flatten(0, -2)])]
-    names = [*(f"z{number}" for number in range(1, len(inputs.all_views) + 1)), "negatives"]
-    if torch.float64 in [z.dtype for z in given]:
-        given = [widened(z).double() for z in given]
-    pairs = [_unit_rows(objective, z, name) for z, name in zip(given, names, strict=False)]
-    rows, inverses = [rows for rows, _ in pairs], [inverse for _, inverse in pairs]
-    own_negatives = None
-    if negatives is not None and negatives.ndim == 3:
-        of_own = rows.pop()
-        own_negatives = OwnNegatives(of_own.view(*negatives.shape[:2], of_own.shape[1]), inputs.ids_negatives)
-    if len(rows) == len(inputs.all_views):
-        rows.append(rows[0].new_empty(0, rows[0].shape[1]))
+    rows, inverses, own_negatives = _rows(objective, inputs)
     labels = None if inputs.labels is None else inputs.labels.long()
     scores = None if inputs.scores is None else inputs.scores.detach()
     if scores is not None:
@@ -115,6 +103,25 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
         requests=everyone,
     )
     return batch, inverses
+
+
+def _rows(objective: RowContract, inputs: Inputs) -> tuple[list[Tensor], list[Tensor], OwnNegatives | None]:
+    """This process's rows of the views and of the negatives that all anchors share, none if each has its own; the
+    inverse norms of everything given; and each anchor's own negatives."""
+    negatives = inputs.negatives
+    given = [*inputs.all_views, *([] if negatives is None else [negatives.flatten(0, -2)])]
+    names = [*(f"z{number}" for number in range(1, len(inputs.all_views) + 1)), "negatives"]
+    if torch.float64 in [z.dtype for z in given]:
+        given = [widened(z).double() for z in given]
+    pairs = [_unit_rows(objective, z, name) for z, name in zip(given, names, strict=False)]
+    rows, inverses = [rows for rows, _ in pairs], [inverse for _, inverse in pairs]
+    own_negatives = None
+    if negatives is not None and negatives.ndim == 3:
+        of_own = rows.pop()
+        own_negatives = OwnNegatives(of_own.view(*negatives.shape[:2], of_own.shape[1]), inputs.ids_negatives)
+    if len(rows) == len(inputs.all_views):
+        rows.append(rows[0].new_empty(0, rows[0].shape[1]))
+    return rows, inverses, own_negatives
 
 
 def _unit_rows(objective: RowContract, z: Tensor, name: str) -> tuple[Tensor, Tensor]:
