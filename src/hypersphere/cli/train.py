@@ -34,7 +34,7 @@ def train(
     imports: Imports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Results for machines.")] = False,
 ) -> None:
-    """Train one encoder with any objective; resumable, and it says when something goes wrong."""
+    """Train one encoder with any objective; resumable, with a warning when something goes wrong."""
     _need(("transformers", "pydantic", "yaml", "accelerate"))
     if keys:
         _list_keys(recipe, bool(changes or resume or check), as_json)
