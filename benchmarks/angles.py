@@ -41,8 +41,8 @@ def numpy_loop(grid: AngleGrid, every: int, temperature: float = 0.05) -> tuple[
 
 
 def peak_megabytes() -> float:
-    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"))
-    return int(found.group(1)) / 1024 if found else float("nan")
+    match = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"))
+    return int(match.group(1)) / 1024 if match else float("nan")
 
 
 def main(arguments: list[str]) -> int:
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     memory = peak_megabytes()
     seconds, points = numpy_loop(grid, every=10)
     loop = seconds * grid.points**2 / points
-    found = {
+    results = {
         "angles": grid.angles,
         "seconds": ours,
         "peak_megabytes_of_the_process": memory,
@@ -67,9 +67,9 @@ def main(arguments: list[str]) -> int:
         "numpy_points_timed": points,
         "loop_over_ours": loop / ours,
     }
-    print(json.dumps(found, indent=1))
+    print(json.dumps(results, indent=1))
     if options.points == AngleGrid().points:
-        atomic_write(RESULT, json.dumps(found, indent=1) + "\n")
+        atomic_write(RESULT, json.dumps(results, indent=1) + "\n")
     return 0
 
 

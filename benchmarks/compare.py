@@ -43,8 +43,8 @@ def main() -> None:
         rows = [measure(jobs, options.steps, Path(folder)) for jobs in (1, cores())]
     print(markdown_table(list(rows[0]), [[str(value) for value in row.values()] for row in rows]))
     if options.json:
-        found = {"processor": platform.processor() or platform.machine(), "steps": options.steps, "studies": rows}
-        atomic_write(options.json, json.dumps(found, indent=1))
+        results = {"processor": platform.processor() or platform.machine(), "steps": options.steps, "studies": rows}
+        atomic_write(options.json, json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

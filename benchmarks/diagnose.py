@@ -42,8 +42,8 @@ def write_rows(path: Path, rows: int, dims: int) -> None:
 
 
 def own_megabytes() -> float:
-    found = re.search(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"))
-    return int(found.group(1)) / 1024 if found else float("nan")
+    match = re.search(r"RssAnon:\s+(\d+)", Path("/proc/self/status").read_text(encoding="utf-8"))
+    return int(match.group(1)) / 1024 if match else float("nan")
 
 
 def measure(path: Path, threads: int, answer: Any) -> None:
@@ -60,22 +60,22 @@ def measure(path: Path, threads: int, answer: Any) -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     start, used = time.perf_counter(), time.process_time()
-    found = diagnose(rows, progress=lambda done, total: print(f"\r{done:,}/{total:,}", end="", file=sys.stderr))
+    diagnosis = diagnose(rows, progress=lambda done, total: print(f"\r{done:,}/{total:,}", end="", file=sys.stderr))
     seconds, used = time.perf_counter() - start, time.process_time() - used
     stop.set()
     watcher.join()
     print(file=sys.stderr)
     answer.put({
-        "rows": found.rows,
-        "dims": found.dims,
-        "sample": found.sampling.sample,
+        "rows": diagnosis.rows,
+        "dims": diagnosis.dims,
+        "sample": diagnosis.sampling.sample,
         "threads": threads,
         "seconds": round(seconds, 2),
         "processor_seconds": round(used, 2),
-        "processor_microseconds_per_row": round(used / found.rows * 1e6, 2),
+        "processor_microseconds_per_row": round(used / diagnosis.rows * 1e6, 2),
         "megabytes_above_the_input": round(peak[0] - before, 1),
         "megabytes_of_the_input": round(rows.nbytes / 1e6, 1),
-        "verdict": found.verdict,
+        "verdict": diagnosis.verdict,
     })  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--dims", type=whole_number(2), default=FULL[1], help="dimensions")
     parser.add_argument("--threads", type=whole_number(1), default=2, help="threads torch may use")
     options = parser.parse_args(arguments)
-    found = []
+    answers = []
     with tempfile.TemporaryDirectory() as folder:
         for rows in (options.rows // 4, options.rows):
             path = Path(folder) / f"{rows}.npy"
@@ -105,12 +105,12 @@ def main(arguments: list[str]) -> int:
             answer = context.Queue()
             process = context.Process(target=measure, args=(path, options.threads, answer))
             process.start()
-            found.append(_answer(process, answer))
+            answers.append(_answer(process, answer))
             process.join()
             path.unlink()
-    print(json.dumps(found, indent=1))
+    print(json.dumps(answers, indent=1))
     if (options.rows, options.dims) == FULL:
-        atomic_write(RESULT, json.dumps(found, indent=1) + "\n")
+        atomic_write(RESULT, json.dumps(answers, indent=1) + "\n")
     return 0
 
 

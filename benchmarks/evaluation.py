@@ -43,21 +43,21 @@ SAMPLE = 4  # fits of the plain loop that are timed
 
 def seconds(job: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
-    found = job()
-    return time.perf_counter() - start, found
+    value = job()
+    return time.perf_counter() - start, value
 
 
 def evaluators(folder: Path, tasks: list[str], model: Any) -> dict[str, float]:
     """Spearman × 100 of every task by the library's evaluator; a year's parts are joined, as in setting 'all'."""
     from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 
-    found = {}
+    correlations = {}
     for task, parts in load_sts(folder, tasks).items():
         first, second = ([text for part in parts for text in getattr(part, side)] for side in ("first", "second"))
         scores = [float(score) for part in parts for score in part.scores]
         evaluator = EmbeddingSimilarityEvaluator(first, second, scores, main_similarity="cosine", write_csv=False)
-        found[task] = 100 * evaluator(model)["spearman_cosine"]
-    return found
+        correlations[task] = 100 * evaluator(model)["spearman_cosine"]
+    return correlations
 
 
 def encode_sets(folder: Path, tasks: list[str], model: Any) -> None:
@@ -125,12 +125,12 @@ def main(arguments: list[str]) -> int:
     turns: dict[str, list[float]] = {}
 
     def turn(name: str, job: Callable[[], Any]) -> Any:
-        took, found = seconds(job)
+        took, result = seconds(job)
         turns.setdefault(name, []).append(took)
         print(f"{name}: {took:.1f} s", file=sys.stderr)
-        return found
+        return result
 
-    found: dict[str, Any] = {"threads": options.threads, "model": Path(options.model).name}
+    results: dict[str, Any] = {"threads": options.threads, "model": Path(options.model).name}
     with tempfile.TemporaryDirectory() as place:
         for number in range(options.rounds):
             cache = Path(place) / str(number)
@@ -139,7 +139,7 @@ def main(arguments: list[str]) -> int:
                 lambda cache=cache: evaluate_sentences(options.model, options.folder, tasks=similar, cache=cache / "s"),
             )
             theirs = turn("sts_library", lambda: evaluators(options.folder, similar, library))
-            found["largest_difference"] = max(abs(ours.sts[each].spearman["all"] - theirs[each]) for each in similar)
+            results["largest_difference"] = max(abs(ours.sts[each].spearman["all"] - theirs[each]) for each in similar)
             if options.transfer:
                 whole = cache / "both"
                 turn("both_encoding_ours", lambda whole=whole: encode_all(options, [*similar, *labelled], whole))
@@ -150,16 +150,16 @@ def main(arguments: list[str]) -> int:
         for way, cache, tasks in (("sts", "s", similar), ("both", "both", [*similar, *labelled])):
             if way == "sts" or options.transfer:
                 took = second_time(options.folder, tasks, way == "both", options.model, Path(place) / "0" / cache)
-                found[f"{way}_second_time_seconds"] = took
+                results[f"{way}_second_time_seconds"] = took
         if options.classifier_task in TRANSFER[:4] and options.transfer:
-            found["classifiers"] = {
+            results["classifiers"] = {
                 "task": options.classifier_task,
                 **classifiers(options.folder, options.classifier_task, options.model, Path(place) / "0" / "both"),
             }
-    found |= summary(turns)
-    print(json.dumps(found, indent=1))
+    results |= summary(turns)
+    print(json.dumps(results, indent=1))
     if (similar, labelled) == (list(STS), list(TRANSFER)):
-        atomic_write(RESULT, json.dumps(found, indent=1) + "\n")
+        atomic_write(RESULT, json.dumps(results, indent=1) + "\n")
     return 0
 
 
@@ -169,14 +169,14 @@ def _all(options: Any, every: dict[str, Any]) -> Any:
 
 def summary(turns: dict[str, list[float]]) -> dict[str, Any]:
     middle = {name: median(took) for name, took in turns.items()}
-    found: dict[str, Any] = {"seconds": turns, "sts_ours_over_library": middle["sts_ours"] / middle["sts_library"]}
+    results: dict[str, Any] = {"seconds": turns, "sts_ours_over_library": middle["sts_ours"] / middle["sts_library"]}
     if "both_encoding_ours" in middle:
         library = middle["sts_library"] + middle["transfer_encoding_library"]
-        found["both_encoding_ours_over_library"] = middle["both_encoding_ours"] / library
-        found["both_with_classifiers_ours_over_library_without"] = (
+        results["both_encoding_ours_over_library"] = middle["both_encoding_ours"] / library
+        results["both_with_classifiers_ours_over_library_without"] = (
             middle["both_encoding_ours"] + middle["both_scoring_ours"]
         ) / library
-    return found
+    return results
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import torch
 
 import hypersphere as hs
 from hypersphere.testing.example import views
-from hypersphere.torch_internals import graph_is_freed, plain_operations
+from hypersphere.torch_internals import graph_is_freed, is_batch_norm, plain_operations, version_of
 
 
 @pytest.mark.parametrize("name", ["infonce", "met", "siglip", "supcon"])
@@ -34,6 +34,41 @@ def test_a_backward_can_tell_whether_its_graph_is_freed() -> None:
     torch.autograd.grad(value, x, retain_graph=True)
     torch.autograd.grad(value, x)
     assert seen == [False, True]
+
+
+def test_a_version_counts_writes_and_is_unknown_in_inference_mode() -> None:
+    x = torch.zeros(2)
+    before = version_of(x)
+    x.add_(1)
+    assert before is not None and version_of(x) == before + 1
+    with torch.inference_mode():
+        assert version_of(torch.zeros(2)) is None
+
+
+@pytest.mark.parametrize("name", ["infonce", "met", "supcon", "geodesic"])
+def test_without_versions_values_and_gradients_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    z1, z2 = (z.requires_grad_() for z in views(9, 4))
+    labels, objective = torch.arange(9) % 4, hs.create_objective(name).double()
+
+    def run() -> tuple[torch.Tensor, ...]:
+        loss = objective(z1, z2, labels) if name == "supcon" else objective(z1, z2)
+        return loss, *torch.autograd.grad(loss, [z1, z2])
+
+    for context in (hs.dense, lambda: hs.streaming(4)):
+        with context():
+            expected = run()
+            with monkeypatch.context() as patch:
+                for module in ("engine.mask", "geometry.near"):
+                    patch.setattr(f"hypersphere.{module}.version_of", lambda tensor: None)
+                torch.testing.assert_close(run(), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_batch_normalisation_is_recognised_without_its_private_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    for known in (True, False):
+        if not known:
+            monkeypatch.delattr(torch.nn.modules.batchnorm, "_BatchNorm")
+        assert is_batch_norm(torch.nn.BatchNorm1d(2)) and is_batch_norm(torch.nn.SyncBatchNorm(2))
+        assert not is_batch_norm(torch.nn.LayerNorm(2))
 
 
 def test_without_the_name_of_transforms_forward_mode_is_still_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

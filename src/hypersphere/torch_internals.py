@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import torch
+from torch import Tensor, nn
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,6 +30,23 @@ def graph_is_freed() -> bool:
     """
     keeps: Callable[[], bool] = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
     return not keeps()
+
+
+def version_of(tensor: Tensor) -> int | None:
+    """How often a tensor has been written to in place; None in inference mode, where torch does not count.
+
+    Without the private name: None, so that masks do not keep their positions, and similarities are taken as unchanged.
+    """
+    return None if tensor.is_inference() else getattr(tensor, "_version", None)
+
+
+def is_batch_norm(module: nn.Module) -> bool:
+    """Whether a module normalises over the batch.
+
+    Without the private name: only torch's own classes are recognised.
+    """
+    own = nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm
+    return isinstance(module, getattr(nn.modules.batchnorm, "_BatchNorm", own))
 
 
 def uncompiled(function: Callable[P, T]) -> Callable[P, T]:

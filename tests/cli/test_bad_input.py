@@ -125,7 +125,7 @@ def test_a_run_with_a_damaged_file_is_not_resumed(name: str, here: Path) -> None
     before = {path.name for path in (here / "run").iterdir()}
     for content in WRONG:
         wrong(here / "run" / name, content)
-        assert "run does not say how its run was started" in refused("train", here / "recipe.yaml", "--resume")
+        assert "run does not hold how its run was started" in refused("train", here / "recipe.yaml", "--resume")
         assert {path.name for path in (here / "run").iterdir()} == before
 
 
@@ -200,12 +200,12 @@ def test_a_damaged_cache_is_filled_again(tmp_path: Path) -> None:
 # ---- data: what is packed, and how much of it ----
 
 
-def test_a_gz_is_not_unpacked_beyond_what_it_promises(here: Path) -> None:
+def test_a_gz_is_not_unpacked_beyond_what_it_declares(here: Path) -> None:
     (here / "set").mkdir()
     head = struct.pack(">4B3I", 0, 0, 8, 3, 2, 4, 4)
     (here / "set" / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(head + bytes(2**26)))
     tracemalloc.start()
-    assert "promises 2×4×4 and so 48 bytes, but has more" in refused("train", "digits", "data.source=set")
+    assert "declares 2×4×4 and so 48 bytes, but has more" in refused("train", "digits", "data.source=set")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**25

@@ -96,7 +96,7 @@ def test_fashion_has_names(tmp_path):
 
 def test_cut_idx_is_refused_with_the_numbers(tmp_path):
     write_idx(tmp_path, random_images(6, 1, 5), [0] * 6, cut=3)
-    with pytest.raises(ValueError, match=r"promises 6×5×5 and so 166 bytes, but has 163"):
+    with pytest.raises(ValueError, match=r"declares 6×5×5 and so 166 bytes, but has 163"):
         load_images(str(tmp_path))
 
 

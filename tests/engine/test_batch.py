@@ -36,7 +36,7 @@ def test_equal_labels_are_found_whether_few_or_many(classes: int) -> None:
             if i != j and labels[i] == labels[j] != -1:
                 expected[i, j] = expected[i, 120 + j] = True
     assert torch.equal(torch.cat(seen), expected)
-    assert any(hasattr(mask, "_places") for mask in seen) == (classes == 40)
+    assert any(hasattr(mask, "_exceptions") for mask in seen) == (classes == 40)
 
 
 @pytest.mark.parametrize("extra", [0, 3])

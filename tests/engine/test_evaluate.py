@@ -174,14 +174,3 @@ def test_positives_do_not_change_with_what_is_done_to_negatives() -> None:
     z1, z2 = views(7, 4)
     expected = hs.create_objective("dcl", temperature=0.1)(z1, z2)
     torch.testing.assert_close(InPlace()(z1, z2), expected)
-
-
-def test_tensors_without_rows_get_one_sentence() -> None:
-    objective, z = hs.create_objective("infonce"), torch.eye(3)
-    one: Any = torch.tensor(1.0)
-    for given in ((one, one), (z, one)):
-        with pytest.raises(ValueError, match="must be a matrix, one embedding per row"):
-            objective(*given)
-    for extra in (one, 5):
-        with pytest.raises(ValueError, match="negatives must be a"):
-            objective(z, z, negatives=extra)

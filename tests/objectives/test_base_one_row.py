@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 import hypersphere as hs
-from hypersphere.engine import masked_logsumexp, validation
+from hypersphere.engine import inputs, masked_logsumexp
 from hypersphere.objectives import FeatureObjective, PairwiseObjective
 from hypersphere.testing import workers
 from tests import cases
@@ -181,7 +181,7 @@ def test_features_of_one_row_are_refused(name: str) -> None:
 
 
 def test_one_row_is_warned_of_once() -> None:
-    validation._warn_of_one_row.cache_clear()
+    inputs._warn_of_one_row.cache_clear()
     with pytest.warns(UserWarning, match="a batch of one row has no negatives: a softmax or hinge loss is 0"):
         hs.create_objective("infonce")(*pair())
     with warnings.catch_warnings():

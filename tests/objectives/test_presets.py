@@ -316,5 +316,5 @@ def test_the_released_riesz_alignment_with_positive_s_is_refused() -> None:
 
 
 def test_a_preset_asked_for_as_an_objective_is_explained() -> None:
-    with pytest.raises(ValueError, match=r"'simcse' is a preset: say create_objective\('infonce', preset='simcse'\)"):
+    with pytest.raises(ValueError, match=r"'simcse' is a preset: call create_objective\('infonce', preset='simcse'\)"):
         hs.create_objective("simcse")

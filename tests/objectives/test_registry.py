@@ -148,5 +148,5 @@ def test_a_mistyped_name_gets_the_nearest_of_its_kind() -> None:
         hs.create_objective("released/mtp")
     with pytest.raises(ValueError, match="no objective 'mmhee'; did you mean 'mmhe'"):
         hs.create_objective("mmhee")
-    with pytest.raises(ValueError, match=r"say create_objective\('released/mixcse', preset='mixcse'\)"):
+    with pytest.raises(ValueError, match=r"call create_objective\('released/mixcse', preset='mixcse'\)"):
         hs.create_objective("mixcse")

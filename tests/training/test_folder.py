@@ -107,7 +107,7 @@ def test_a_run_is_not_continued_on_other_data(tmp_path: Path) -> None:
     path = tmp_path / "run" / "environment.json"
     whole = path.read_text()
     path.write_text(json.dumps({**json.loads(whole), "data": {}}))
-    with pytest.raises(NotPreparedError, match=r"environment\.json is damaged: it does not say which data"):
+    with pytest.raises(NotPreparedError, match=r"environment\.json is damaged: it does not name the data"):
         train(parse_recipe(tree), resume=True, echo=quiet)
     path.write_text(whole)
     environment = json.loads(path.read_text())

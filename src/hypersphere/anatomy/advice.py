@@ -139,12 +139,12 @@ def advise(
     reads, kind = _SOFTMAX.get(objective, ("cross", "cosine"))
     pairs = [_similarities(h[rows], other[rows], reads) for rows in batches]
     positive, negatives = (torch.cat(part) for part in zip(*pairs, strict=True))
-    number = (size - 1) * (2 if reads == "both" else 1)
+    num_negatives = (size - 1) * (2 if reads == "both" else 1)
     usual = float(_default(objective))
     if objective in _SOFTMAX:
-        if number < 2:
+        if num_negatives < 2:
             raise ValueError(f"with one negative no temperature moves the edge where {objective}'s gradient dissipates")
-        gaps, value, past = _by_temperature(kind, positive, negatives, number, quantile, usual)
+        gaps, value, past = _by_temperature(kind, positive, negatives, num_negatives, quantile, usual)
     else:
         distance = _MARGIN[objective]
         gaps = distance(negatives.amax(dim=1)) - distance(positive)
@@ -157,7 +157,7 @@ def advise(
         )
     return Advice(
         objective, "temperature" if objective in _SOFTMAX else "margin", value, quantile,
-        torch.quantile(gaps, quantile).item(), gaps.sort().values, number, usual, past,
+        torch.quantile(gaps, quantile).item(), gaps.sort().values, num_negatives, usual, past,
         negatives[negatives.isfinite()].mean().item(),
     )  # fmt: skip
 
@@ -193,7 +193,7 @@ def _similarities(h: Tensor, other: Tensor, reads: str) -> tuple[Tensor, Tensor]
 
 
 def _by_temperature(
-    kind: str, positive: Tensor, negatives: Tensor, number: int, quantile: float, usual: float
+    kind: str, positive: Tensor, negatives: Tensor, num_negatives: int, quantile: float, usual: float
 ) -> tuple[Tensor, float, float]:
     """Gaps s_ii - τ log mean e^{s_ij/τ}, the τ with τ log n equal to their quantile, i.e. GD = 1/2 there, and the share
     of anchors with GD < 1/2 at the usual τ.
@@ -213,5 +213,5 @@ def _by_temperature(
         tau = math.sqrt(low * high)
         low, high = (tau, high) if torch.quantile(excess(tau), quantile) > 0 else (low, tau)
     tau = math.sqrt(low * high)
-    gaps = excess(tau) + tau * math.log(number)
+    gaps = excess(tau) + tau * math.log(num_negatives)
     return gaps, tau if tau > 2e-4 else 0.0, (excess(usual) > 0).double().mean().item()

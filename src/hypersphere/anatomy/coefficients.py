@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from hypersphere.engine import Inputs, Read, Statistics
-from hypersphere.engine.batch import Direction, apply_metric, assemble, directions, positives
+from hypersphere.engine.batch import Direction, apply_metric, directions, positives
+from hypersphere.engine.inputs import assemble
 from hypersphere.engine.reductions import reduce_anchors
 from hypersphere.objectives import PairwiseObjective
 

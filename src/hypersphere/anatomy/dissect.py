@@ -25,8 +25,8 @@ from hypersphere.anatomy.coefficients import (
     without_positives,
 )
 from hypersphere.engine import Inputs
-from hypersphere.engine.batch import Direction, assemble
-from hypersphere.engine.validation import check_inputs
+from hypersphere.engine.batch import Direction
+from hypersphere.engine.inputs import assemble, check_inputs
 from hypersphere.geometry import normalize, tangent, unit
 from hypersphere.objectives import Objective, PairwiseObjective, within
 from hypersphere.objectives.anchors import CLOA
@@ -76,20 +76,8 @@ def dissect(
     >>> torch.allclose(anatomy.ratio, torch.ones(4, dtype=torch.float64))
     True
     """
-    if scope not in ("anchor", "batch"):
-        raise ValueError(f"scope must be 'anchor' or 'batch', not {scope!r}")
-    if most_anchors < 1:
-        raise ValueError(f"most_anchors must be at least 1, not {most_anchors}")
     given = Inputs(z1, z2, labels, negatives, (), ids, ids_negatives, guide, guide_negatives, scores)
-    if isinstance(loss, Objective):
-        loss.refuse_missing(given)
-    elif more := [each for each in given.given if each != "labels"]:
-        raise ValueError(f"{more[0]}= is for hypersphere's objectives; any other loss is called with two views alone")
-    check_inputs(_without_wrappers(loss, given)[1])
-    if negatives is not None and negatives.ndim == 3:
-        raise ValueError("dissect takes negatives (M, D) that all anchors share, not each anchor's own (N, M, D)")
-    if len(z1) < 2:
-        raise ValueError(f"dissect needs at least two rows, not {len(z1)}")
+    _check_call(loss, given, scope, most_anchors)
     (h, inverse_norms), (other, _) = (normalize(z.detach().double(), view) for z, view in ((z1, "z1"), (z2, "z2")))
     extra = None if negatives is None else normalize(negatives.detach().double(), "negatives")[0]
     given = replace(given, z1=h, z2=other, negatives=extra)
@@ -105,7 +93,7 @@ def dissect(
             scope = "batch"  # whose gradient shows how much of it is no combination of the vectors
         coefficients = of_objective(inner, inputs, scope)
         whole, far = without_positives(inner, inputs, scope)
-        method = "coefficients from the objective's own similarities", far
+        method = "coefficients from the objective's own similarities"
     else:
         scope = "batch"
         if not value.requires_grad:
@@ -118,8 +106,7 @@ def dissect(
             whole, far = without_positives(inner, inputs, scope)
         else:
             whole, far = _at_the_antipode(inner_call, views, coefficients, most_anchors)
-        method = "coefficients from autograd with a private coordinate for every row", far
-    said = f"{method[0]}, scope {scope}; dissipation = sum of an anchor's negative coefficients over the same with its "
+        method = "coefficients from autograd with a private coordinate for every row"
     invariant = _rotation_invariant(call, views, value.detach())
     if scope == "batch":
         coefficients, residual = _left_over(
@@ -142,7 +129,8 @@ def dissect(
     return Anatomy(
         name=name or _named(loss),
         scope=scope,
-        method=f"{said}positive {method[1]}",
+        method=f"{method}, scope {scope}; dissipation = sum of an anchor's negative coefficients "
+        f"over the same with its positive {far}",
         anchors=h,
         positives=other,
         negatives=_columns(views),
@@ -156,6 +144,23 @@ def dissect(
         radial=(explained * h).sum(dim=1).abs() / torch.linalg.vector_norm(explained, dim=1),
         rotation_invariant=invariant,
     )
+
+
+def _check_call(loss: Any, given: Inputs, scope: str, most_anchors: int) -> None:
+    """Raises unless the loss can be dissected with these settings and tensors."""
+    if scope not in ("anchor", "batch"):
+        raise ValueError(f"scope must be 'anchor' or 'batch', not {scope!r}")
+    if most_anchors < 1:
+        raise ValueError(f"most_anchors must be at least 1, not {most_anchors}")
+    if isinstance(loss, Objective):
+        loss.refuse_missing(given)
+    elif more := [each for each in given.given if each != "labels"]:
+        raise ValueError(f"{more[0]}= is for hypersphere's objectives; any other loss is called with two views alone")
+    check_inputs(_without_wrappers(loss, given)[1])
+    if given.negatives is not None and given.negatives.ndim == 3:
+        raise ValueError("dissect takes negatives (M, D) that all anchors share, not each anchor's own (N, M, D)")
+    if len(given.z1) < 2:
+        raise ValueError(f"dissect needs at least two rows, not {len(given.z1)}")
 
 
 def _labelled(loss: Any) -> bool:

@@ -16,6 +16,7 @@ from rich.table import Table
 from hypersphere.anatomy import Anatomy, AngleGrid, form_settings
 from hypersphere.anatomy.anatomy import KEPT, LEGEND
 from hypersphere.cli.answers import console, fail, print_table
+from hypersphere.documents import json_safe
 from hypersphere.objectives import Objective
 from hypersphere.report import atomic_write
 
@@ -109,9 +110,6 @@ def _cell(value: float) -> str:
 
 
 def as_json(cases: Sequence[Case], anatomies: Sequence[Anatomy], asked: Question, files: list[Path]) -> dict[str, Any]:
-    def clean(value: float) -> float | None:
-        return value if math.isfinite(value) else None
-
     return {
         "batch": asked.about,
         "scope": anatomies[0].scope,
@@ -121,7 +119,7 @@ def as_json(cases: Sequence[Case], anatomies: Sequence[Anatomy], asked: Question
                 "objective": case.name,
                 "as": each.name,
                 "scope": each.scope,
-                "numbers": {key: clean(value) for key, value in each.numbers(asked.step, asked.negative).items()},
+                "numbers": json_safe(each.numbers(asked.step, asked.negative)),
                 "verdict": each.verdict(asked.step, asked.negative),
                 "conventions": each.conventions,
             }

@@ -135,8 +135,8 @@ def _write_sentences(path: Path, sts: Path | None, transfer: Path | None, tasks:
     if path.is_dir():
         fail(f"--sentences is a file, but {path} is a folder.")
     need_file(path)
-    number = list_sentences(path, sts, transfer, tasks)
-    return f"{path}: {number} distinct sentences"
+    num_sentences = list_sentences(path, sts, transfer, tasks)
+    return f"{path}: {num_sentences} distinct sentences"
 
 
 def _sentences(options: dict[str, Any], mteb: list[str], as_json: bool) -> str:

@@ -34,7 +34,7 @@ def train(
     imports: Imports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Results for machines.")] = False,
 ) -> None:
-    """Train one encoder with any objective; resumable, and it says when something goes wrong."""
+    """Train one encoder with any objective; resumable, with a warning when something goes wrong."""
     _need(("transformers", "pydantic", "yaml", "accelerate"))
     if keys:
         _list_keys(recipe, bool(changes or resume or check), as_json)
@@ -76,7 +76,7 @@ def train(
         fail(_ended(error))
     if not leader:
         _leave()
-    _tell(finished, as_json)
+    _print_results(finished, as_json)
 
 
 def _leave() -> NoReturn:
@@ -138,7 +138,7 @@ def recipes(
     print_table(console(), table)
 
 
-def _tell(finished: Any, as_json: bool) -> None:
+def _print_results(finished: Any, as_json: bool) -> None:
     if as_json:
         from hypersphere.documents import json_safe
 

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.data.images import ImageSet
-from hypersphere.data.pictures import Found, pixels, read_folder, read_saved
+from hypersphere.data.pictures import ImagesOfSplit, pixels, read_folder, read_saved
 from hypersphere.documents import read_json
 from hypersphere.limits import Bounded, counted, need_memory
 from hypersphere.messages import quoted
@@ -49,7 +49,7 @@ _PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zX
 SUFFIXES = (".tar", ".gz", ".tgz", ".bz2", ".xz")
 
 
-def read_path(path: Path, split: str, size: int | None = None) -> Found:
+def read_path(path: Path, split: str, size: int | None = None) -> ImagesOfSplit:
     """The images at a path, recognised by the names of the files there."""
     if path.is_file():
         return _read_archive(path, split), True
@@ -80,7 +80,7 @@ def _read_idx(path: Path, split: str) -> ImageSet:
     if len(images) != len(labels):
         raise ValueError(f"{path}: {start} has {len(images)} images but {len(labels)} labels")
     if not len(labels):
-        raise ValueError(f"{path} has no images: {start} promises 0")
+        raise ValueError(f"{path} has no images: {start} declares 0")
     count = int(labels.max()) + 1
     fashion = "fashion" in str(path).lower() and count == len(FASHION)
     classes = FASHION if fashion else tuple(str(label) for label in range(count))
@@ -103,14 +103,14 @@ def _idx(path: Path, dimensions: int) -> Tensor:
             if len(start) < head or start[:4] != bytes([0, 0, 8, dimensions]):
                 raise ValueError(f"{path} does not begin as an idx file of bytes with {dimensions} dimensions")
             shape = [int.from_bytes(start[place : place + 4], "big") for place in range(4, head, 4)]
-            promised = f"{path} promises {'×'.join(map(str, shape))} and so {head + math.prod(shape)} bytes"
-            need_memory(math.prod(shape), promised + ", which")
+            declared = f"{path} declares {'×'.join(map(str, shape))} and so {head + math.prod(shape)} bytes"
+            need_memory(math.prod(shape), declared + ", which")
             data = file.read(math.prod(shape))
             more = file.read(1)  # reads to the end, where the checksum of a .gz is
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path} of {path.stat().st_size} bytes is damaged or not whole: {error}") from None
     if more or len(data) != math.prod(shape):
-        raise ValueError(f"{promised}, but has {'more' if more else head + len(data)}")
+        raise ValueError(f"{declared}, but has {'more' if more else head + len(data)}")
     return torch.from_numpy(np.frombuffer(data, np.uint8).copy()).reshape(shape)
 
 

@@ -20,11 +20,11 @@ from hypersphere.messages import quoted, reason
 GREY = ("1", "L")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 
-Found = tuple[ImageSet, bool]  # and whether the source itself separates training and test
+ImagesOfSplit = tuple[ImageSet, bool]  # and whether the source itself separates training and test
 Picture = tuple[str, Callable[[], bytes]]  # a name for messages, and a function that reads the file
 
 
-def read_folder(path: Path, split: str, size: int | None) -> Found:
+def read_folder(path: Path, split: str, size: int | None) -> ImagesOfSplit:
     """A folder for each class, or pictures side by side, which have no labels; inside train/ and test/ (or val/) if
     these exist."""
     train, test = path / "train", path / ("test" if (path / "test").is_dir() else "val")
@@ -75,7 +75,7 @@ def _is_picture(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")  # ._x.png: added by macOS
 
 
-def read_hub(name: str, split: str, size: int | None = None) -> Found:
+def read_hub(name: str, split: str, size: int | None = None) -> ImagesOfSplit:
     """A dataset of the Hugging Face hub, ``owner/name`` or ``owner/name:configuration``."""
     datasets = need("datasets", "train", "a dataset of the hub")
     name, _, configuration = name.partition(":")
@@ -86,7 +86,7 @@ def read_hub(name: str, split: str, size: int | None = None) -> Found:
     return _from_dataset(dataset, split, size, name)
 
 
-def read_saved(path: Path, split: str, size: int | None) -> Found:
+def read_saved(path: Path, split: str, size: int | None) -> ImagesOfSplit:
     """A folder written by ``save_to_disk``."""
     datasets = need("datasets", "train", "a saved dataset")
     try:
@@ -96,7 +96,7 @@ def read_saved(path: Path, split: str, size: int | None) -> Found:
     return _from_dataset(dataset if isinstance(dataset, dict) else {"train": dataset}, split, size, path.resolve().name)
 
 
-def _from_dataset(parts: Any, split: str, size: int | None, name: str) -> Found:
+def _from_dataset(parts: Any, split: str, size: int | None, name: str) -> ImagesOfSplit:
     cut = len(parts) > 1
     names = (split,) if split == "train" else (split, "validation", "valid", "val")
     chosen = next((part for part in names if part in parts), None) if cut else next(iter(parts))

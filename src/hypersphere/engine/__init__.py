@@ -1,8 +1,10 @@
 """One evaluation for all objectives: dense or in blocks, on one process or many."""
 
-from hypersphere.engine.evaluate import evaluate, evaluate_features
+from hypersphere.engine.evaluate import evaluate
+from hypersphere.engine.features import evaluate_features
 from hypersphere.engine.gradient_cache import GradientCache
-from hypersphere.engine.inputs import GuideRule, Inputs
+from hypersphere.engine.guide import GuideRule
+from hypersphere.engine.inputs import Inputs
 from hypersphere.engine.mask import count
 from hypersphere.engine.objective import Anchors, Read, Statistics
 from hypersphere.engine.reductions import (

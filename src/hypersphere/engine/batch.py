@@ -10,14 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hypersphere.engine.distributed import Shard, agree_on_shapes, gather_rows, world_size
+from hypersphere.engine.distributed import Shard
 from hypersphere.engine.groups import Groups
 from hypersphere.engine.guide import Guide
-from hypersphere.engine.inputs import Inputs
 from hypersphere.engine.mask import Diagonals, Entries, count, fill_entries, mask_except
-from hypersphere.engine.objective import Anchors, PairContract, Read, RowContract
-from hypersphere.engine.validation import check_inputs, check_size
-from hypersphere.geometry import normalize, require_finite, widened
+from hypersphere.engine.objective import Anchors, PairContract, Read
 from hypersphere.geometry.near import MatrixDistances, PairDistances, with_vectors
 
 
@@ -29,7 +26,7 @@ class OwnNegatives:
     ids: Tensor | None  # (n, M)
 
     @property
-    def number(self) -> int:
+    def num_columns(self) -> int:
         return self.rows.shape[1]
 
     def mask(self, ids: Tensor | None, block: slice) -> Tensor:
@@ -51,7 +48,7 @@ class Batch:
     guide: Guide | None
     shard: Shard  # of the instances
     extra: Shard  # of the negatives
-    own: OwnNegatives | None  # those of each anchor of this process
+    own_negatives: OwnNegatives | None  # those of each anchor of this process
     in_batch: bool  # the other instances are negatives too
     requests: list[list[int]]  # by rank: the numbers each process sent along when the batch was assembled
 
@@ -70,7 +67,7 @@ class Batch:
     @property
     def has_extra(self) -> bool:
         """Whether there are negatives beside the batch's own instances."""
-        return self.num_extra > 0 or (self.own is not None and self.own.number > 0)
+        return self.num_extra > 0 or (self.own_negatives is not None and self.own_negatives.num_columns > 0)
 
     @property
     def judge(self) -> Guide | None:
@@ -80,86 +77,6 @@ class Batch:
     def shard_of(self, index: int) -> Shard:
         """The shard of a view or of the negatives."""
         return self.extra if index == self.num_views else self.shard
-
-
-def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None = None) -> tuple[Batch, list[Tensor]]:
-    """The batch of all processes, and the inverse norms of this process's views and negatives.
-
-    requests: a few numbers that every process sends to every other.
-    """
-    check_inputs(inputs)
-    negatives = inputs.negatives
-    given = [*inputs.all_views, *([] if negatives is None else [negatives.flatten(0, -2)])]
-    names = [*(f"z{number}" for number in range(1, len(inputs.all_views) + 1)), "negatives"]
-    if torch.float64 in [z.dtype for z in given]:
-        given = [widened(z).double() for z in given]
-    pairs = [_unit_rows(objective, z, name) for z, name in zip(given, names, strict=False)]
-    rows, inverses = [rows for rows, _ in pairs], [inverse for _, inverse in pairs]
-    own = None
-    if negatives is not None and negatives.ndim == 3:
-        of_own = rows.pop()
-        own = OwnNegatives(of_own.view(*negatives.shape[:2], of_own.shape[1]), inputs.ids_negatives)
-    if len(rows) == len(inputs.all_views):
-        rows.append(rows[0].new_empty(0, rows[0].shape[1]))
-    labels = None if inputs.labels is None else inputs.labels.long()
-    scores = (
-        None
-        if inputs.scores is None
-        else inputs.scores.detach().to(torch.promote_types(inputs.scores.dtype, torch.float32))
-    )
-    ids, extra_ids, guide = _known_negatives(inputs)
-    if world_size(objective.gather) == 1:
-        shard, extra = Shard(rows[0].shape[:1], 0), Shard(rows[-1].shape[:1], 0)
-        everyone = [requests or []]
-    else:
-        shard, extra, everyone = agree_on_shapes(
-            rows, labels, ids, guide, scores, 0 if own is None else own.number, inputs.in_batch, requests or []
-        )
-        rows = [gather_rows(each.detach(), shard) for each in rows[:-1]] + [gather_rows(rows[-1].detach(), extra)]
-        labels, ids, scores = (None if each is None else gather_rows(each, shard) for each in (labels, ids, scores))
-        extra_ids = None if extra_ids is None else gather_rows(extra_ids, extra)
-        guide = [gather_rows(each, shard) for each in guide[:-1]] + [gather_rows(each, extra) for each in guide[-1:]]
-    check_size(objective, shard.total)
-    batch = Batch(
-        rows=tuple(rows),
-        labels=None if labels is None else Groups(labels),
-        scores=scores,
-        ids=None if ids is None else Groups(ids),
-        extra_ids=None if extra_ids is None else Groups(extra_ids),
-        guide=Guide(tuple(guide), inputs.rule) if guide else None,
-        shard=shard,
-        extra=extra,
-        own=own,
-        in_batch=inputs.in_batch,
-        requests=everyone,
-    )
-    return batch, inverses
-
-
-def _unit_rows(objective: RowContract, z: Tensor, name: str) -> tuple[Tensor, Tensor]:
-    """The rows the objective works on, and their inverse norms if it works on unit rows."""
-    if objective.rows is None:
-        return normalize(z, name)
-    require_finite(z, name)
-    return objective.rows(z), z.new_empty(0)
-
-
-def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list[Tensor]]:
-    """This process's ids of instances and of extra negatives, and the guide's unit rows of each view and of them."""
-    num_extra = 0 if inputs.negatives is None or inputs.negatives.ndim == 3 else len(inputs.negatives)
-    ids = extra_ids = None
-    if inputs.ids is not None:
-        ids, unknown = inputs.ids.long(), inputs.ids.new_full((num_extra,), -1)
-        given = inputs.ids_negatives
-        extra_ids = (unknown if given is None or given.ndim == 2 else given).long()
-    if inputs.guide is None:
-        return ids, extra_ids, []
-    guides = (inputs.guide,) if isinstance(inputs.guide, Tensor) else inputs.guide
-    extra = guides[0][:0] if inputs.guide_negatives is None else inputs.guide_negatives
-    *unit_rows, extra = (normalize(each.detach(), "guide")[0] for each in (*guides, extra))
-    wide = torch.float64 if torch.float64 in [each.dtype for each in (*unit_rows, extra)] else torch.float32
-    *unit_rows, extra = (each.to(wide) for each in (*unit_rows, extra))
-    return ids, extra_ids, [*(unit_rows if len(unit_rows) > 1 else unit_rows * len(inputs.all_views)), extra]
 
 
 def directions(objective: PairContract, batch: Batch) -> list[Direction]:
@@ -255,22 +172,22 @@ class Direction:
 
     # ---------------------------------------------------------------------------------- which columns are negatives
 
-    def num_own(self, read: Read) -> int:
+    def num_own_instances(self, read: Read) -> int:
         """How many columns belong to the anchor's own instance: one for each view that is read."""
         return len([part for part in self.sources(read)[1] if part < self.batch.num_views])
 
-    def own(self, read: Read, block: slice) -> Diagonals:
+    def own_instances(self, read: Read, block: slice) -> Diagonals:
         """The entries of a block of anchors with their own instances: one diagonal for each view that is read."""
-        return Diagonals(tuple(block.start + view * self.batch.size for view in range(self.num_own(read))))
+        return Diagonals(tuple(block.start + view * self.batch.size for view in range(self.num_own_instances(read))))
 
     def excluded(self, read: Read, block: slice) -> Entries:
         """The entries of a block that are no negatives of their anchors: those of the own instance, of equal ids, and
         those that the guide drops."""
-        batch, own = self.batch, self.own(read, block)
+        batch, own = self.batch, self.own_instances(read, block)
         if batch.ids is None and batch.judge is None:
             return own
-        if batch.judge is None and not self._many_equal_ids(block):
-            return self._listed(read, block, own)
+        if batch.judge is None and batch.ids is not None and batch.ids.are_few(batch.ids.keys[block]):
+            return self._own_and_equal_ids(read, block, own, batch.ids.keys[block])
         size, device = block.stop - block.start, batch.rows[0].device
         mask = torch.zeros(size, self.num_columns(read), dtype=torch.bool, device=device)
         if batch.judge is not None and size:
@@ -285,42 +202,31 @@ class Direction:
         assert ids is not None
         return ids
 
-    def _many_equal_ids(self, block: slice) -> bool:
-        ids = self.batch.ids
-        assert ids is not None
-        return self._too_many_to_list(ids, ids.keys[block])
-
-    def _too_many_to_list(self, groups: Groups, keys: Tensor) -> bool:
-        """Whether rows of these keys (B,) are many, or on a device that would have to report how many they are."""
-        return not keys.is_cpu or 8 * int(groups.sizes(keys).sum()) > len(keys) * self.batch.size
-
-    def _listed(self, read: Read, block: slice, own: Diagonals) -> tuple[Tensor, Tensor]:
-        """Rows and columns of the own instances and of equal ids, each entry once."""
-        assert self.batch.ids is not None
-        keys = self.batch.ids.keys[block]
+    def _own_and_equal_ids(self, read: Read, block: slice, own: Diagonals, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows and columns of the own instances and of the ids ``keys`` (B,), each entry once."""
         every = torch.arange(len(keys), device=keys.device)
         entries = [(every[:0], every[:0])]  # a matrix may have no columns
         entries += [(every, every + start) for start in own.starts]
         for part, place in self.columns(read):
-            line, member = self._ids_of(part).members(keys)
-            if part != self.batch.num_views:
-                different = member != line + block.start
-                line, member = line[different], member[different]
+            ids = self._ids_of(part)
+            line, member = ids.members(keys) if part == self.batch.num_views else ids.others(block)
             entries.append((line, member + place.start))
         return torch.cat([line for line, _ in entries]), torch.cat([column for _, column in entries])
 
     def _mark_dropped(self, read: Read, block: slice, guide: Guide, mask: Tensor) -> None:
+        """Writes True where the guide drops a column of a block."""
         row, _ = self.sources(read)
         for part, place in self.columns(read):
-            kind = (
-                "extra"
-                if part == self.batch.num_views
-                else "cross"
-                if part != row
-                else ("other", "same")[row == self.anchor]
-            )
-            if kind in guide.rule.reads:
+            if self._pairs_of(row, part) in guide.rule.reads:
                 guide.dropped(row, block, part, self._threshold, mask[:, place])
+
+    def _pairs_of(self, row: int, part: int) -> str:
+        """The word by which a guide's rule names the pairs of two of the batch's rows."""
+        if part == self.batch.num_views:
+            return "extra"
+        if part != row:
+            return "cross"
+        return "same" if row == self.anchor else "other"
 
     @cached_property
     def _threshold(self) -> Tensor:
@@ -335,7 +241,7 @@ class Direction:
 
     def num_by_ids(self, read: Read, block: slice) -> Tensor:
         """The same where no guide drops any, without a look at the columns."""
-        batch, num_own = self.batch, self.num_own(read)
+        batch, num_own = self.batch, self.num_own_instances(read)
         others = self.num_columns(read) - num_own
         # int32 as from ``count``: processes that count in different ways exchange these numbers.
         num = torch.full((block.stop - block.start,), others, dtype=torch.int32, device=batch.rows[0].device)
@@ -357,17 +263,15 @@ class Direction:
         """True at other instances that share the anchor's label."""
         labels = self.batch.labels
         assert labels is not None
-        keys, views = labels.keys[block], range(self.num_own(read))
+        keys, views = labels.keys[block], range(self.num_own_instances(read))
         shape = len(keys), self.num_columns(read)
         if not views:
             return torch.zeros(shape, dtype=torch.bool, device=keys.device)
-        if self._too_many_to_list(labels, keys):
+        if not labels.are_few(keys):
             same = torch.cat([labels.equal(keys)] * len(views), dim=1)
             same = pad(same, (0, self.num_extra(read)), value=False)
-            return fill_entries(same, self.own(read, block), False)
-        line, member = labels.members(keys)
-        different = member != line + block.start
-        line, member = line[different], member[different]
+            return fill_entries(same, self.own_instances(read, block), False)
+        line, member = labels.others(block)
         column = torch.cat([member + view * self.batch.size for view in views])
         return mask_except((line.repeat(len(views)), column), shape, holds=True, device=keys.device)
 
@@ -381,10 +285,10 @@ class Direction:
         positive: Tensor,
         matrices: list[Tensor],
         context: object,
-        own: Tensor | None = None,
+        own_negatives: Tensor | None = None,
     ) -> Anchors:
-        """The anchors of a block of rows, which ``views`` holds in every view, and ``own`` (B, M, D) their own
-        negatives; no matrices and no masks where the objective sees only a summary of them."""
+        """The anchors of a block of rows, which ``views`` holds in every view, and ``own_negatives`` (B, M, D) those of
+        each; no matrices and no masks where the objective sees only a summary of them."""
         x, y = views[self.anchor], views[self.other]
         reads = objective.reads if matrices else ()
         masks = self._masks(reads, block)
@@ -392,9 +296,9 @@ class Direction:
         if objective.labelled and (self.batch.ids is not None or self.batch.judge is not None):
             masks = [mask | each for mask, each in zip(masks, same, strict=True)]  # positives are never dropped
         labels = self.batch.labels
-        if own is not None:
+        if own_negatives is not None:
             matrices = [
-                self._with_own(objective, read, views, own, matrix)
+                self._with_own(objective, read, views, own_negatives, matrix)
                 for read, matrix in zip(reads, matrices, strict=True)
             ]
             masks, same = self._masks_with_own(reads, block, masks, same)
@@ -418,20 +322,21 @@ class Direction:
         )
 
     def _with_own(
-        self, objective: PairContract, read: Read, views: Sequence[Tensor], own: Tensor, matrix: Tensor
+        self, objective: PairContract, read: Read, views: Sequence[Tensor], own_negatives: Tensor, matrix: Tensor
     ) -> Tensor:
         """A matrix with the similarities of the anchors' own negatives as its last columns."""
         if read not in self.with_extra:
             return matrix
         rows = apply_metric(objective, views[self.sources(read)[0]])
-        return torch.cat([matrix, (own @ rows.unsqueeze(2)).squeeze(2)], dim=1)
+        return torch.cat([matrix, (own_negatives @ rows.unsqueeze(2)).squeeze(2)], dim=1)
 
     def _masks_with_own(
         self, reads: Sequence[Read], block: slice, masks: list[Tensor], same: list[Tensor]
     ) -> tuple[list[Tensor], list[Tensor]]:
-        assert self.batch.own is not None
+        """The masks, and those of equal labels, with the anchors' own negatives as their last columns."""
+        assert self.batch.own_negatives is not None
         ids, here = self.batch.ids, self.local(block)
-        mask = self.batch.own.mask(None if ids is None else ids.keys[block], here)
+        mask = self.batch.own_negatives.mask(None if ids is None else ids.keys[block], here)
         has = [read in self.with_extra for read in reads]
         wider = [torch.cat([each, mask], dim=1) if own else each for each, own in zip(masks, has, strict=True)]
         return wider, [pad(each, (0, mask.shape[1] * own), value=False) for each, own in zip(same, has, strict=False)]
@@ -460,7 +365,9 @@ class Direction:
         """Squared distances of a block of a matrix's rows to its columns, to all digits."""
         row, parts = self.sources(read)
         rows = self.batch.rows
-        return MatrixDistances(rows[row], block, tuple(rows[part] for part in parts), self.own(read, block).starts)
+        return MatrixDistances(
+            rows[row], block, tuple(rows[part] for part in parts), self.own_instances(read, block).starts
+        )
 
 
 def apply_metric(objective: PairContract, rows: Tensor) -> Tensor:

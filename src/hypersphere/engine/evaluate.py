@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, assemble
-from hypersphere.engine.dense import evaluate_densely
+from hypersphere.engine.batch import Direction, apply_metric, directions, positives
 from hypersphere.engine.distributed import raise_on_all_ranks, world_size
-from hypersphere.engine.inputs import Inputs
-from hypersphere.engine.objective import FeatureContract, PairContract, Statistics
-from hypersphere.engine.streaming.accumulate import grads_of_value
-from hypersphere.engine.streaming.function import scale_grads, stream
-from hypersphere.engine.validation import check_inputs
-from hypersphere.torch_internals import uncompiled
+from hypersphere.engine.inputs import Inputs, assemble, check_inputs, check_one_row
+from hypersphere.engine.mask import Entries, fill_entries
+from hypersphere.engine.objective import PairContract, Read, Statistics
+from hypersphere.engine.reductions import (
+    SMALLEST,
+    Scale,
+    masked_softmax,
+    reduce_anchors,
+    saved_times,
+    sum_of_products,
+    usable_scale,
+)
+from hypersphere.engine.streaming.function import stream
+from hypersphere.torch_internals import plain_operations, uncompiled
 
 # Up to this many similarities in one matrix the plain autograd graph is as fast and can be differentiated twice.
 DENSE_ELEMENTS = 2**20
@@ -58,18 +66,17 @@ def evaluate(objective: PairContract, inputs: Inputs, terms: bool = False) -> St
 
     Everything is computed in float32 or better, also under autocast, as long as backward is called outside of it.
     """
-    gathers = world_size(objective.gather) > 1
-    given = [*inputs.all_views, *([] if inputs.negatives is None else [inputs.negatives])]
-    if not gathers and not all(isinstance(z, Tensor) and z.ndim for z in given):
-        check_inputs(inputs)  # raises; anything else is checked when the batch is assembled
-    with raise_on_all_ranks(objective.gather), _without_autocast(inputs.z1):
+    with raise_on_all_ranks(objective.gather), without_autocast(inputs.z1):
+        check_inputs(inputs)
         forced = _forced_rows.get()
-        if not gathers and (forced == 0 or (forced is None and _is_small(objective, inputs))):
-            return evaluate_densely(objective, inputs, terms)
+        dense_here = forced == 0 or (forced is None and _is_small(objective, inputs))
+        if dense_here and world_size(objective.gather) == 1:
+            return _evaluate_densely(objective, inputs, terms)
         return stream(objective, inputs, terms, forced or None)
 
 
 def _is_small(objective: PairContract, inputs: Inputs) -> bool:
+    """Whether every matrix that the objective reads is small enough to be kept for backward."""
     size, views = len(inputs.z1), len(inputs.all_views)
     read = max(
         (views if read == "both" else views - 1 if read == "cross" else 1) for read in objective.reads or ("same",)
@@ -78,65 +85,90 @@ def _is_small(objective: PairContract, inputs: Inputs) -> bool:
     return size * (size * read + num_extra) <= DENSE_ELEMENTS
 
 
-@uncompiled
-def evaluate_features(objective: FeatureContract, inputs: Inputs, terms: bool = False) -> Statistics:
-    """The same for an objective of the features of the whole batch, which every process computes for itself."""
-    with raise_on_all_ranks(objective.gather), _without_autocast(inputs.z1):
-        if world_size(objective.gather) == 1:
-            batch, _ = assemble(objective, Inputs(inputs.z1, inputs.z2, inputs.labels, views=inputs.views))
-            values = _features(objective, batch, batch.rows[:-1])
-            return values if terms else {"loss": values["loss"]}
-        names: list[str] = []
-        flags = terms, torch.is_grad_enabled()
-        values = _Features.apply(objective, names, flags, inputs, *inputs.all_views, *objective.parameters())  # type: ignore[no-untyped-call]
-        return dict(zip(names, values, strict=True))
-
-
-def _features(objective: FeatureContract, batch: Batch, rows: Sequence[Tensor]) -> Statistics:
-    """The objective's numbers; labels reach only an objective that reads them."""
-    features: Any = objective.features
-    labels = {"labels": batch.labels.keys} if objective.labelled and batch.labels is not None else {}
-    values: Statistics = features(*rows, **labels)
-    return values
-
-
-class _Features(torch.autograd.Function):
-    """Scalars of the features of all ranks' rows, differentiated in forward, so that no collective runs in backward."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        objective: FeatureContract,
-        names: list[str],
-        flags: tuple[bool, bool],
-        inputs: Inputs,
-        *given: Tensor,
-    ) -> tuple[Tensor, ...]:
-        terms, grad = flags
-        num_views = len(inputs.all_views)
-        z1, z2, *views = given[:num_views]
-        batch, _ = assemble(objective, Inputs(z1, z2, inputs.labels, views=tuple(views)))
-        needs = grad and any(ctx.needs_input_grad)
-        with torch.set_grad_enabled(needs):
-            leaves = [rows.detach().requires_grad_(needs) for rows in batch.rows[:-1]]
-            values = _features(objective, batch, leaves)
-        if not terms:
-            values = {"loss": values["loss"]}
-        names.extend(values)
-        saved: list[Tensor | None] = []
-        for value in values.values() if needs else ():
-            grads = grads_of_value(value, [*leaves, *objective.parameters()])
-            # Every rank computes the whole: it keeps the part of its own rows, and the parameters' as it is.
-            rows = [None if g is None else batch.shard.own(g) * batch.shard.world_size for g in grads[:num_views]]
-            saved += [*rows, *grads[num_views:]]
-        ctx.save_for_backward(*saved)
-        return tuple(value.detach() for value in values.values())
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return (None, None, None, None, *scale_grads(ctx.saved_tensors, upstream))
-
-
-def _without_autocast(z: object) -> AbstractContextManager[Any]:
+def without_autocast(z: object) -> AbstractContextManager[Any]:
+    """Switches autocast off on the device of a tensor."""
     device = z.device.type if isinstance(z, Tensor) and not z.is_meta else "cpu"
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
+# ----------------------------------------------------------------------------------------------------- dense evaluation
+
+
+def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> Statistics:
+    """The reduced "loss" and, if ``terms``, every other named number of the objective."""
+    batch, _ = assemble(objective, inputs)
+    summed = objective.sees == "logsumexp" and batch.own_negatives is None and not plain_operations()
+    scale = usable_scale(objective) if summed else None
+    statistics = [_block(objective, direction, scale) for direction in directions(objective, batch)]
+    if not terms and not objective.coupled:
+        statistics = [{"loss": each["loss"]} for each in statistics]
+    values = reduce_anchors(objective, statistics)
+    check_one_row(objective, batch.size, batch.has_extra, values["loss"])
+    return values if terms else {"loss": values["loss"]}
+
+
+def _block(objective: PairContract, direction: Direction, scale: Scale | None) -> Statistics:
+    """The statistics of all anchors; with a scale, from the sums of their exponentials alone."""
+    rows, own = direction.batch.rows, direction.batch.own_negatives
+    x, y = rows[direction.anchor], rows[direction.other]
+    with torch.no_grad():
+        context = objective.prepare(x.detach(), y.detach())
+    reads, everyone = objective.reads, slice(0, direction.batch.size)
+    matrices = [_similarities(objective, direction, read) for read in reads]
+    views = [z.detach() if objective.one_sided and z is not x else z for z in rows[:-1]]
+    unit_pairs = direction.batch.in_batch and not objective.one_sided and objective.rows is None
+    on_diagonal = unit_pairs and reads[:1] in (("cross",), ("both",))
+    if scale is None:
+        # A copy, because an objective may write to its matrices.
+        positive = matrices[0].diagonal().clone() if on_diagonal else positives(objective, x, views[direction.other])
+        of_own = None if own is None else own.rows.detach() if objective.one_sided else own.rows
+        return objective.block(direction.anchors(objective, everyone, views, positive, matrices, context, of_own))
+    excluded = [direction.excluded(read, everyone) for read in reads]
+    sums = [_Sums.apply(m, e, scale.tensor) for m, e in zip(matrices, excluded, strict=True)]  # type: ignore[no-untyped-call]
+    positive = sums[0][0] if on_diagonal else positives(objective, x, views[direction.other])
+    anchors = direction.anchors(objective, everyone, views, positive, [], context)
+    num_negatives = tuple(direction.num_negatives(read, everyone, e) for read, e in zip(reads, excluded, strict=True))
+    return objective.block_from_logsumexp(anchors, tuple(logsumexp for _, logsumexp in sums), num_negatives)
+
+
+def _similarities(objective: PairContract, direction: Direction, read: Read) -> Tensor:
+    rows, (row, parts) = direction.batch.rows, direction.sources(read)
+    keys = [rows[part].detach() if objective.one_sided else rows[part] for part in parts]
+    of_rows = rows[row].detach() if objective.one_sided and row != direction.anchor else rows[row]
+    if not keys:
+        return of_rows.new_empty(direction.batch.size, 0)
+    return torch.mm(apply_metric(objective, of_rows), (keys[0] if len(keys) == 1 else torch.cat(keys)).T)
+
+
+class _Sums(torch.autograd.Function):
+    """The diagonal x_ii (N,) of a matrix (N, M), and log Σ_j exp(scale · x_ij) (N,) without the excluded entries, to
+    which the diagonal belongs unless nothing reads it. For a scale at which exponentials of cosines stay in range."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, excluded: Entries, scale: Tensor | float) -> tuple[Tensor, Tensor]:
+        powers = fill_entries(x * scale, excluded, -inf).exp_()
+        total = powers.sum(dim=1)
+        ctx.set_materialize_grads(False)
+        ctx.excluded, ctx.scale = excluded, None if isinstance(scale, Tensor) else scale
+        ctx.save_for_backward(x, powers, total, *([scale] if isinstance(scale, Tensor) else []))
+        return x.diagonal().clone(), total.log()
+
+    @staticmethod
+    def backward(
+        ctx: Any, of_diagonal: Tensor | None, of_sum: Tensor | None
+    ) -> tuple[Tensor | None, None, Tensor | None]:
+        x, powers, total, *rest = ctx.saved_tensors
+        scale = rest[0] if rest else ctx.scale
+        if of_sum is None:
+            along_x = torch.zeros_like(x)
+        elif torch.is_grad_enabled():  # differentiated twice: the same in torch's own operations
+            counts = ~fill_entries(torch.zeros_like(x, dtype=torch.bool), ctx.excluded, True)
+            along_x = masked_softmax(x, counts, scale) * counts * (of_sum * scale).unsqueeze(1)
+        else:
+            along_x = saved_times(powers, (of_sum * scale / total.clamp_min(SMALLEST)).unsqueeze(1))
+        along_scale = sum_of_products(along_x, x) / scale if ctx.needs_input_grad[2] else None
+        if of_diagonal is not None and torch.is_grad_enabled():
+            along_x = torch.diagonal_scatter(along_x, along_x.diagonal() + of_diagonal)
+        elif of_diagonal is not None:
+            along_x.diagonal().add_(of_diagonal)
+        return along_x, None, along_scale

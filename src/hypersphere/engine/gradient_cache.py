@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from hypersphere.torch_internals import is_batch_norm
+
 
 class GradientCache(nn.Module):
     """An encoder that embeds a batch in chunks and drops each chunk's activations.
@@ -53,7 +55,7 @@ class GradientCache(nn.Module):
         if not self.training:
             return
         for name, module in self.encoder.named_modules():
-            if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training:
+            if is_batch_norm(module) and module.training:
                 raise ValueError(
                     f"the encoder's {name or 'module'} normalises over the batch, which a gradient cache cuts into "
                     f"chunks; use group or layer normalisation, or put that layer in eval mode"

@@ -37,6 +37,17 @@ class Groups:
         within = torch.arange(len(line), device=keys.device) - (sizes.cumsum(0) - sizes)[line]
         return line, self._sorted[1][first[line] + within]
 
+    def others(self, block: slice) -> tuple[Tensor, Tensor]:
+        """All pairs (i, j) of a row i, counted from the first of a block, and another row j with its key."""
+        line, member = self.members(self.keys[block])
+        different = member != line + block.start
+        return line[different], member[different]
+
+    def are_few(self, keys: Tensor) -> bool:
+        """Whether the rows of each key (B,) are better listed than marked in a mask: they are few, and their number
+        need not be asked of a device."""
+        return keys.is_cpu and 8 * int(self.sizes(keys).sum()) <= len(keys) * len(self.keys)
+
     def equal(self, keys: Tensor) -> Tensor:
         """True where a row has the key: (B,) -> (B, M)."""
         return (keys.unsqueeze(1) == self.keys) & (keys >= 0).unsqueeze(1)

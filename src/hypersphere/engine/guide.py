@@ -7,7 +7,21 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from hypersphere.engine.inputs import GuideRule
+
+@dataclass(frozen=True)
+class GuideRule:
+    """Which columns a guide drops: those it finds more similar to the anchor than a threshold t_i.
+
+    With own_i the guide's cosine of the anchor and its positive: t_i = own_i - margin ("absolute"), or
+    own_i - margin · |own_i| ("relative"). reads: the matrices the guide judges, "extra" for the extra negatives.
+    """
+
+    margin: float = 0.0
+    strategy: str = "absolute"
+    reads: tuple[str, ...] = ("cross", "same", "other", "extra")
+
+
+DEFAULT_RULE = GuideRule()
 
 
 @dataclass(frozen=True)

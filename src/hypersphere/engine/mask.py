@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hypersphere.torch_internals import version_of
+
 COUNTED_ROWS = 64
 
 
@@ -24,9 +26,9 @@ class Diagonals:
     starts: tuple[int, ...]
 
 
-# Entries of a block: diagonals, the rows and columns of each, or a mask (B, M).
-Listed = Diagonals | tuple[Tensor, Tensor]
-Entries = Listed | Tensor
+# Entries of a block by their positions: diagonals, or the row and the column of each. Or any entries: a mask (B, M).
+Positions = Diagonals | tuple[Tensor, Tensor]
+Entries = Positions | Tensor
 
 
 def fill_entries(matrix: Tensor, entries: Entries, value: float) -> Tensor:
@@ -42,30 +44,32 @@ def fill_entries(matrix: Tensor, entries: Entries, value: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Places:
+class _Exceptions:
     """The entries where a mask has the value ``holds``; it has the opposite value everywhere else."""
 
-    entries: Listed
+    entries: Positions
     holds: bool
-    version: int  # of the mask when it was made: one that was changed since is like any other
+    version: int  # of the mask when it was made
 
 
-def mask_except(entries: Listed, shape: tuple[int, int], holds: bool, device: torch.device) -> Tensor:
+def mask_except(entries: Positions, shape: tuple[int, int], holds: bool, device: torch.device) -> Tensor:
     """A boolean mask that is ``holds`` at these entries, each given once, and the opposite elsewhere."""
     mask = fill_entries(torch.full(shape, not holds, dtype=torch.bool, device=device), entries, holds)
-    if not mask.is_inference():
-        mask._places = _Places(entries, holds, mask._version)  # type: ignore[attr-defined]
+    version = version_of(mask)
+    if version is not None:
+        mask._exceptions = _Exceptions(entries, holds, version)  # type: ignore[attr-defined]
     return mask
 
 
-def _places(mask: Tensor) -> _Places | None:
-    known: _Places | None = getattr(mask, "_places", None)
-    return known if known is not None and known.version == mask._version else None
+def _exceptions(mask: Tensor) -> _Exceptions | None:
+    """The exceptions that a mask was made of, if they are known and it was not changed since."""
+    known: _Exceptions | None = getattr(mask, "_exceptions", None)
+    return known if known is not None and known.version == version_of(mask) else None
 
 
 def known_to_hold(mask: Tensor) -> tuple[Tensor, Tensor] | None:
     """Rows and columns of all entries where the mask holds, if they are known and few."""
-    known = _places(mask)
+    known = _exceptions(mask)
     if known is None or not known.holds or isinstance(known.entries, Diagonals):
         return None
     return known.entries
@@ -73,7 +77,7 @@ def known_to_hold(mask: Tensor) -> tuple[Tensor, Tensor] | None:
 
 def filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
     """A copy of x (B, M) with ``value`` where the mask does not hold; carries no gradient."""
-    x, known = x.detach(), _places(mask)
+    x, known = x.detach(), _exceptions(mask)
     if known is None or x.shape != mask.shape:
         return torch.where(mask, x, value)
     if not known.holds:
@@ -87,7 +91,7 @@ def filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
 
 def fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
     """The same in place."""
-    known = _places(mask)
+    known = _exceptions(mask)
     if known is None or known.holds or x.shape != mask.shape:
         return x.masked_fill_(~mask, value)
     return fill_entries(x, known.entries, value)
@@ -95,14 +99,14 @@ def fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
 
 def count(mask: Tensor) -> Tensor:
     """How many columns count in each row: (B, M) -> (B,)."""
-    known = _places(mask)
+    known = _exceptions(mask)
     if known is None:
         # int32 is five times as fast as the default int64; a few rows at a time, because torch copies them to this type
-        few = [each.sum(dim=1, dtype=torch.int32) for each in mask.split(COUNTED_ROWS)]
-        return few[0] if len(few) == 1 else torch.cat(few)
+        counts = [rows.sum(dim=1, dtype=torch.int32) for rows in mask.split(COUNTED_ROWS)]
+        return counts[0] if len(counts) == 1 else torch.cat(counts)
     if isinstance(known.entries, Diagonals):  # so many in each row
-        exceptions = len(known.entries.starts)
-        number = exceptions if known.holds else mask.shape[1] - exceptions
-        return torch.full(mask.shape[:1], number, dtype=torch.int32, device=mask.device)
+        num_exceptions = len(known.entries.starts)
+        num_columns = num_exceptions if known.holds else mask.shape[1] - num_exceptions
+        return torch.full(mask.shape[:1], num_columns, dtype=torch.int32, device=mask.device)
     exceptions_per_row = torch.bincount(known.entries[0], minlength=len(mask)).to(torch.int32)
     return exceptions_per_row if known.holds else mask.shape[1] - exceptions_per_row

@@ -22,8 +22,9 @@ from hypersphere.torch_internals import graph_is_freed, plain_operations
 
 # Exponents up to this size, and sums of very many, stay far from the ends of float32.
 MODERATE = 40.0
+SMALLEST = torch.finfo(torch.float32).tiny  # a row without negatives has a sum of 0, which nothing may be divided by
 CHUNK = 256  # columns
-CACHED_ELEMENTS = 2**19  # between two operations on this many numbers, they stay in the nearest cache
+CACHED_ELEMENTS = 2**19  # so many numbers stay in the nearest cache between two operations
 
 
 # ------------------------------------------------------------------------------------------------------ sums and means
@@ -57,7 +58,7 @@ class _WeightedSum(torch.autograd.Function):
     def forward(ctx: Any, weight: Tensor, x: Tensor) -> Tensor:
         ctx.save_for_backward(weight)
         weight = weight.expand_as(x)
-        rows = _cached_rows(x)
+        rows = rows_in_cache(x)
         return torch.cat([(w * part).sum(dim=1) for w, part in zip(weight.split(rows), x.split(rows), strict=True)])
 
     @staticmethod
@@ -66,7 +67,8 @@ class _WeightedSum(torch.autograd.Function):
         return None, weight * upstream.unsqueeze(1)
 
 
-def _cached_rows(x: Tensor) -> int:
+def rows_in_cache(x: Tensor) -> int:
+    """Rows of a matrix that stay in a processor's cache between two operations; on other devices all of them."""
     return max(1, CACHED_ELEMENTS // max(1, x.shape[1]) if x.is_cpu else len(x))
 
 
@@ -78,6 +80,31 @@ def sum_of_products(weight: Tensor, x: Tensor) -> Tensor:
 
 
 # -------------------------------------------------------------------------------------------------------- exponentials
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The factor of the similarities, and its value, read from its device once."""
+
+    tensor: Tensor | float
+    value: float
+
+    @property
+    def learned(self) -> bool:
+        return isinstance(self.tensor, Tensor) and self.tensor.requires_grad
+
+
+def usable_scale(objective: PairContract) -> Scale | None:
+    """The scale of an objective whose exponentials need no shift to stay in float32; None: they may leave it, or there
+    is no scale."""
+    if objective.rows is not None or not objective.reads:
+        return None
+    with torch.enable_grad():  # it may be learned
+        scale = objective.scale
+    if scale is None:
+        return None
+    value = scale.item() if isinstance(scale, Tensor) else float(scale)
+    return Scale(scale, value) if 0 < value <= MODERATE else None
 
 
 def masked_logsumexp(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tensor:
@@ -124,7 +151,7 @@ def _exponentials(x: Tensor, mask: Tensor, scale: Tensor | float) -> tuple[Tenso
         if abs(most - least) < MODERATE:
             highest = x.new_tensor(most)
             powers = fill(torch.add(-highest, x, alpha=factor), mask, -math.inf)
-            total, rows = x.new_empty(len(x)), _cached_rows(x)
+            total, rows = x.new_empty(len(x)), rows_in_cache(x)
             for part, sums in zip(powers.split(rows), total.split(rows), strict=True):
                 torch.sum(part.exp_(), dim=1, out=sums)
             least, most = (float(end) for end in torch.aminmax(total))

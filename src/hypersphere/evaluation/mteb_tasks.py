@@ -20,7 +20,7 @@ def run_mteb(
     try:
         chosen = mteb.get_tasks(tasks=list(tasks))
     except (KeyError, ValueError) as error:
-        raise ValueError(f"mteb does not know all of {', '.join(tasks)}: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"mteb does not have all of {', '.join(tasks)}: {str(error).splitlines()[0]}") from None
     if hasattr(mteb, "evaluate"):  # since version 2
         results = mteb.evaluate(opened, chosen).task_results
     else:

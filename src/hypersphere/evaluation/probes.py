@@ -331,7 +331,7 @@ def _recipe(run: Path) -> dict[str, Any]:
     recipe: dict[str, Any] = read_yaml(path, dict)
     data = recipe.get("data")
     if "task" not in recipe or not isinstance(data, dict) or not isinstance(data.get("source"), str):
-        raise ValueError(f"{path} does not say its task and data.source")
+        raise ValueError(f"{path} names no task and no data.source")
     if recipe["task"] != "image":
         hint = f"is a sentence encoder: hypersphere evaluate {run} --sts DIR"
         raise ValueError(f"{run} {hint if recipe['task'] == 'text' else 'has no image encoder, which probes need'}")

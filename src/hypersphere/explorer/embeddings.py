@@ -113,8 +113,8 @@ def examine(
         "anatomy": _anatomy(rows, objective, settings or {}),
         "advice": _advice(rows),
     }
-    plain: dict[str, Any] = json_safe(answer, digits=6)
-    return plain
+    safe: dict[str, Any] = json_safe(answer, digits=6)
+    return safe
 
 
 def _diagnosed(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def find_pairs(rows: list[Rows], texts: Sequence[str] | None = None) -> dict[str
 
     h = views[0]
     cosines = (h @ h.T).tril(-1) + torch.full((len(h), len(h)), -math.inf, dtype=h.dtype).triu()
-    found = {"nearest": listed(_largest(cosines, cosines))}
+    by_kind = {"nearest": listed(_largest(cosines, cosines))}
     if len(views) == 2:
         across = h @ views[1].T
         positive = across.diagonal().clone()
@@ -169,12 +169,12 @@ def find_pairs(rows: list[Rows], texts: Sequence[str] | None = None) -> dict[str
         beyond.fill_diagonal_(-math.inf)
         best, column = beyond.max(dim=1)  # one negative for each anchor
         order = best.argsort(descending=True)[:LISTED].tolist()
-        found["hardest"] = listed([(i, int(column[i]), float(across[i, column[i]])) for i in order])
-        for pair, i in zip(found["hardest"], order, strict=True):
+        by_kind["hardest"] = listed([(i, int(column[i]), float(across[i, column[i]])) for i in order])
+        for pair, i in zip(by_kind["hardest"], order, strict=True):
             pair["positive"] = float(positive[i])
         far = positive.argsort()[:LISTED].tolist()
-        found["farthest"] = listed([(i, i, float(positive[i])) for i in far])
-    return found
+        by_kind["farthest"] = listed([(i, i, float(positive[i])) for i in far])
+    return by_kind
 
 
 def _largest(scores: Tensor, cosines: Tensor) -> list[tuple[int, int, float]]:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterator
 from itertools import product
@@ -19,6 +18,7 @@ from torch import Tensor
 from hypersphere.anatomy import closed_form, hardest_share, list_closed_forms
 from hypersphere.anatomy.closed_forms import Components
 from hypersphere.diagnostics import alignment, effective_rank, uniformity
+from hypersphere.documents import json_safe
 from hypersphere.explorer.catalogue import settings_of
 from hypersphere.geometry import unit
 from hypersphere.objectives import create_objective
@@ -49,13 +49,13 @@ MOVING = (
 )  # fmt: skip
 
 
-def spread_angles(mean: float, spread: float, number: int) -> Tensor:
-    """(number,) angles at the middles of equal shares of a normal distribution: draws without chance.
+def spread_angles(mean: float, spread: float, num_angles: int) -> Tensor:
+    """(num_angles,) angles at the middles of equal shares of a normal distribution: draws without chance.
 
     >>> spread_angles(1.0, 0.1, 3).tolist()
     [0.9033, 1.0, 1.0967]
     """
-    shares = (torch.arange(number, dtype=torch.float64) + 0.5) / number
+    shares = (torch.arange(num_angles, dtype=torch.float64) + 0.5) / num_angles
     quantiles: Tensor = torch.special.ndtri(shares)
     return mean + spread * quantiles
 
@@ -84,20 +84,20 @@ def maps() -> Iterator[dict[str, Any]]:
             yield {"name": name, "settings": settings, "cells": cells}
 
 
-def _cell(name: str, settings: dict[str, Any], angle: float, around: tuple[float, float], number: int) -> Any:
+def _cell(name: str, settings: dict[str, Any], angle: float, around: tuple[float, float], num_negatives: int) -> Any:
     positive = torch.tensor([angle], dtype=torch.float64)
-    negative = spread_angles(*around, number).unsqueeze(0)
+    negative = spread_angles(*around, num_negatives).unsqueeze(0)
     components = closed_form(name)(positive, negative, **settings)
     return {
         "positive": angle,
         "negative": negative[0].tolist(),
         "mean": around[0],
         "spread": around[1],
-        "dissipation": _plain(components.dissipation),
-        "hardestShare": _plain(hardest_share(components)),
-        "total": _plain(components.weight.sum(dim=-1)),
-        "ratio": _plain(components.ratio),
-        "norm": _plain(gradient_norm(components, positive, negative)),
+        "dissipation": float(components.dissipation),
+        "hardestShare": float(hardest_share(components)),
+        "total": float(components.weight.sum(dim=-1)),
+        "ratio": float(components.ratio),
+        "norm": float(gradient_norm(components, positive, negative)),
     }
 
 
@@ -162,12 +162,8 @@ def numbers() -> Iterator[dict[str, Any]]:
 
 
 def golden() -> dict[str, Any]:
-    return {"maps": list(maps()), "points": list(points()), "numbers": list(numbers())}
-
-
-def _plain(value: Tensor) -> float | None:
-    number = float(value)
-    return number if math.isfinite(number) else None
+    safe: dict[str, Any] = json_safe({"maps": list(maps()), "points": list(points()), "numbers": list(numbers())})
+    return safe
 
 
 def main(arguments: list[str]) -> int:

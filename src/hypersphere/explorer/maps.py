@@ -57,7 +57,7 @@ def _computed(name: str, settings: tuple[tuple[str, Any], ...], points: int, neg
     }[how]
     return {"objective": name, "settings": dict(settings), "computed": how, "note": note, "positive": positive,
             "negative": negative, "negatives": negatives,
-            "maps": {key: _plain(values) for key, values in maps.items()}}  # fmt: skip
+            "maps": {key: _rounded(values) for key, values in maps.items()}}  # fmt: skip
 
 
 def _from_form(name: str, settings: Mapping[str, Any], grid: AngleGrid) -> dict[str, Tensor]:
@@ -124,5 +124,5 @@ def checked_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def _plain(values: Tensor) -> list[list[float | None]]:
+def _rounded(values: Tensor) -> list[list[float | None]]:
     return [[round(each, 6) if math.isfinite(each) else None for each in row] for row in values.tolist()]

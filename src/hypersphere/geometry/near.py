@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hypersphere.torch_internals import plain_operations
+from hypersphere.torch_internals import plain_operations, version_of
 
 NEAR = 2**-6  # below this squared distance, 2 - 2 cos has fewer than five digits in float32
 MISMATCH = 2**-8  # a correction larger than rounding (also that of TF32) is rejected
@@ -27,8 +27,7 @@ Squared = Callable[[Tensor], Tensor | None]
 def with_vectors(cos: Tensor, squared: Squared) -> Tensor:
     """The same tensor with a function that computes its squared distances if they are needed; the function returns None
     if they are no better than 2 - 2 cos."""
-    version = None if cos.is_inference() else cos._version
-    cos._squared = (squared, version)  # type: ignore[attr-defined]
+    cos._squared = (squared, version_of(cos))  # type: ignore[attr-defined]
     return cos
 
 
@@ -39,7 +38,7 @@ def vectors_of(cos: Tensor) -> Squared | None:
     squared, version = getattr(cos, "_squared", (None, None))
     if squared is None or plain_operations():
         return None
-    return squared if cos.is_inference() or version == cos._version else None
+    return squared if version == version_of(cos) else None
 
 
 def detached(cos: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from hypersphere.engine import Inputs, Statistics
-from hypersphere.engine.batch import assemble, positives
+from hypersphere.engine.batch import positives
+from hypersphere.engine.inputs import assemble, check_inputs
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.logsumexp import LogSumObjective, energy_of
 from hypersphere.objectives.registry import register
@@ -89,8 +90,10 @@ class MACL(Objective):
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
         self.refuse_unused(inputs)
         softmax = copy.copy(self.softmax)  # whose temperature is this call's, also in a backward after the next call
+        views = Inputs(inputs.z1, inputs.z2)
+        check_inputs(views)
         with torch.no_grad():
-            batch, _ = assemble(softmax, Inputs(inputs.z1, inputs.z2))  # of all processes
+            batch, _ = assemble(softmax, views)  # of all processes
             aligned = positives(softmax, *batch.rows[:2]).mean().item()
         softmax.temperature = self.temperature * (1 + self.alpha * (aligned - self.a0))
         values: Statistics = self.change(softmax).evaluate(inputs, terms)

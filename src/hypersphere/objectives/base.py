@@ -387,17 +387,17 @@ class PairwiseObjective(Objective):
         """The losses of these anchors by name; raises if they are not one number for each anchor."""
         named, shape = {"loss": losses} if isinstance(losses, Tensor) else losses, anchors.positive.shape
 
-        def refuse(returned: str) -> NoReturn:
+        def fail(returned: str) -> NoReturn:
             what = f"{type(self).__name__}.per_anchor must return one number per anchor, of shape {tuple(shape)}"
             raise ValueError(f"{what}{returned}")
 
         if not isinstance(named, Mapping):
-            refuse(f", or several such by name; it returned {type(named).__name__}")
+            fail(f", or several such by name; it returned {type(named).__name__}")
         for name, value in named.items():
             if not isinstance(value, Tensor):
-                refuse(f"; its {name!r} is {type(value).__name__}, not a tensor")
+                fail(f"; its {name!r} is {type(value).__name__}, not a tensor")
             if value.shape != shape:
-                refuse(f"; its {name!r} has shape {tuple(value.shape)}")
+                fail(f"; its {name!r} has shape {tuple(value.shape)}")
         if "loss" not in named and not self.coupled:
             raise ValueError(f"{type(self).__name__}.per_anchor names {', '.join(named)}, but no 'loss'")
         return named

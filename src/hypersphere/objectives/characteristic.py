@@ -23,8 +23,8 @@ class Grid:
     law: Tensor  # (T,) float64
 
     @staticmethod
-    def knots(number: int, t_max: float) -> Tensor:
-        return torch.arange(number, dtype=torch.float64) * (t_max / (number - 1))
+    def knots(num_knots: int, t_max: float) -> Tensor:
+        return torch.arange(num_knots, dtype=torch.float64) * (t_max / (num_knots - 1))
 
     @classmethod
     def trapezoid(cls, knots: Tensor, law: Tensor) -> Grid:

@@ -73,7 +73,7 @@ def objective_of(made_from: Callable[..., Any], name: str) -> type[FunctionObjec
     try:
         arguments = [each for each in inspect.signature(made_from).parameters.values() if each.kind not in _STARRED]
     except ValueError:
-        raise ValueError(f"{name} does not tell its arguments, so it cannot be an objective") from None
+        raise ValueError(f"{name} hides its arguments, so it cannot be an objective") from None
     if not isinstance(made_from, type):
         views, arguments = arguments[:2], arguments[2:]
         if len(views) < 2 or any(each.kind is each.KEYWORD_ONLY for each in views):

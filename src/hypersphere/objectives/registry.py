@@ -75,7 +75,7 @@ def objective_class(name: str) -> type[Objective]:
     if name not in _REGISTRY:
         if name in PRESETS:
             example = next(iter(PRESETS[name]))
-            raise ValueError(f"{name!r} is a preset: say create_objective({example!r}, preset={name!r})")
+            raise ValueError(f"{name!r} is a preset: call create_objective({example!r}, preset={name!r})")
         hint = did_you_mean(name, _REGISTRY if "/" in name else list_objectives())
         raise ValueError(f"there is no objective {name!r}{hint} (there are {', '.join(list_objectives())})")
     return _REGISTRY[name]

@@ -150,7 +150,7 @@ class Number(Setting):
     def clean(self, value: Any, what: str) -> Any:
         if isinstance(value, Tensor) and value.numel() == 1:
             if value.requires_grad:
-                raise ValueError(f"{what} must be a number; to learn it, say learnable=True")
+                raise ValueError(f"{what} must be a number; to learn it, set learnable=True")
             value = value.item()
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value):

@@ -110,8 +110,8 @@ class FroSSL(FeatureObjective):
 
     def features(self, *views: Tensor) -> Statistics:
         columns = [unit(z.T).T for z in views]  # a zero column stays zero
-        number = len(views)
-        alignment = self.weight * number**2 * views[0].shape[1] * distance_to_centre(columns, number)
+        num_views = len(views)
+        alignment = self.weight * num_views**2 * views[0].shape[1] * distance_to_centre(columns, num_views)
         entropy = torch.stack([_log_purity(z) for z in columns]).sum()
         return {"loss": alignment + entropy, "alignment": alignment, "entropy": entropy}
 

@@ -85,8 +85,8 @@ class SphereJEPA(SlicedObjective, PredictionObjective, PairwiseObjective):
         predicted = evaluate_features(_Features(self), inputs, terms)  # ``block`` has left the prediction out
         return {name: value + predicted.get(name, 0) for name, value in values.items()}
 
-    def _centres_all(self, number: int) -> bool:
-        return self.num_global in (None, number)
+    def _centres_all(self, num_views: int) -> bool:
+        return self.num_global in (None, num_views)
 
     def features(self, *views: Tensor) -> Statistics:
         """The prediction of unit rows, and the sliced test if it is that."""
@@ -115,12 +115,12 @@ class SphereJEPA(SlicedObjective, PredictionObjective, PairwiseObjective):
 
     def _prediction_of(self, anchors: Anchors) -> Tensor:
         """‖h-μ‖² (B,) of the anchors, if all views of an instance make its centre; if not, 0."""
-        number = 1 + len(anchors.other_views)
-        if not self._centres_all(number):
+        num_views = 1 + len(anchors.other_views)
+        if not self._centres_all(num_views):
             return torch.zeros_like(anchors.positive)
-        if number == 2:
+        if num_views == 2:
             return (1 - anchors.positive) / 2
-        centre = sum(anchors.other_views, anchors.rows) / number
+        centre = sum(anchors.other_views, anchors.rows) / num_views
         return (anchors.rows - centre).square().sum(dim=1)
 
 

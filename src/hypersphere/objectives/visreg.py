@@ -87,10 +87,10 @@ def _plain(rows: Tensor, directions: Tensor, quantiles: Tensor) -> Tensor:
 class _QuantileDistance(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, directions: Tensor, quantiles: Tensor) -> Tensor:
-        number = max(1, CHUNK // len(rows))
+        chunk = max(1, CHUNK // len(rows))
         total = rows.new_zeros((), dtype=torch.float64)
         grad = torch.zeros_like(rows) if ctx.needs_input_grad[0] else None
-        for some in directions.T.split(number):  # (B, D)
+        for some in directions.T.split(chunk):  # (B, D)
             projections = some @ rows.T  # (B, N)
             ordered, places = projections.sort(dim=1)
             gaps = ordered.sub_(quantiles)

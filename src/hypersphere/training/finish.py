@@ -23,7 +23,7 @@ from hypersphere.training.journal import read_journal
 from hypersphere.training.recipe import ImageRecipe, Recipe, TextRecipe
 from hypersphere.training.score_callback import ScoreCallback
 from hypersphere.training.seeding import preserve_state
-from hypersphere.training.task import Say, Scores, Task
+from hypersphere.training.task import Echo, Scores, Task
 from hypersphere.training.trainer import save_weights
 
 
@@ -32,7 +32,7 @@ class UnfinishedError(RuntimeError):
 
 
 def finish(
-    task: Task, scoring: ScoreCallback, given: Scores, folder: Path, seconds: float, echo: Say, draw: bool
+    task: Task, scoring: ScoreCallback, given: Scores, folder: Path, seconds: float, echo: Echo, draw: bool
 ) -> dict[str, Any]:
     """Returns the results of a trained task and fills its folder; ``given``: scores of the model as given."""
     recipe = task.trainer.recipe  # with the encoder's own settings filled in
@@ -97,7 +97,7 @@ def _keep_views(task: Task, path: Path) -> None:
 # --- measurements of the final model that a recipe requests
 
 
-def measure_after(recipe: Recipe, folder: Path, echo: Say) -> Scores:
+def measure_after(recipe: Recipe, folder: Path, echo: Echo) -> Scores:
     """The scores listed in ``evaluation.after``, for the model in a run's folder; accuracies and correlations × 100.
 
     images: ``linear_0.1`` (probe and share of the labels), ``linear_0.1_top5``, and ``variance`` of the encoder's
@@ -111,7 +111,7 @@ def measure_after(recipe: Recipe, folder: Path, echo: Say) -> Scores:
     return {}
 
 
-def _probes(folder: Path, recipe: ImageRecipe, echo: Say) -> Scores:
+def _probes(folder: Path, recipe: ImageRecipe, echo: Echo) -> Scores:
     from hypersphere.evaluation.probes import ProbedRun, evaluate_run
 
     run = ProbedRun.open(folder)

@@ -102,7 +102,7 @@ def check_data(folder: Path, data: DataFingerprint | None) -> None:
     if before is None or data is None or before == asdict(data):
         return
     if not isinstance(before, dict) or "rows" not in before:
-        raise ValueError(f"{folder / ENVIRONMENT} is damaged: it does not say which data the run had")
+        raise ValueError(f"{folder / ENVIRONMENT} is damaged: it does not name the data of the run")
     if before["rows"] != data.rows:
         change = f"had {before['rows']} rows when the run was started, now it has {data.rows}"
     else:
@@ -133,7 +133,7 @@ def _started(folder: Path, recipe: Recipe) -> tuple[Recipe, int]:
     except ChangedFileError:
         raise
     except (ValueError, TypeError, KeyError, OSError, AttributeError) as error:
-        raise ValueError(f"{folder} does not say how its run was started: {error}") from None
+        raise ValueError(f"{folder} does not hold how its run was started: {error}") from None
 
 
 def _check(folder: Path, recipe: Recipe, resume: bool) -> bool:

@@ -18,12 +18,13 @@ from hypersphere.evaluation.features import evaluating
 from hypersphere.evaluation.knn import few_labels_probe, knn_probe
 from hypersphere.limits import need_memory
 from hypersphere.messages import quoted
+from hypersphere.torch_internals import is_batch_norm
 from hypersphere.training.folder import fingerprint_images
 from hypersphere.training.recipe import ImageRecipe, Recipe
 from hypersphere.training.sections import MLP, ResNet, SimCLRViews, SmallCNN
 from hypersphere.training.seeding import processes
 from hypersphere.training.task import (
-    Say,
+    Echo,
     Scores,
     Task,
     arguments,
@@ -78,7 +79,7 @@ class ImageTask(Task):
 
     key = "knn"
 
-    def __init__(self, recipe: ImageRecipe, folder: Path, echo: Say) -> None:
+    def __init__(self, recipe: ImageRecipe, folder: Path, echo: Echo) -> None:
         train = load_images(recipe.data.source, "train", recipe.data.size)
         _check_labels(recipe, train)
         shape = tuple(train.images.shape[2:])
@@ -171,9 +172,9 @@ def _encoder_in_words(chosen: ResNet | SmallCNN | MLP, encoder: nn.Module) -> st
     return words
 
 
-def _share_batch_norm(encoder: nn.Module, echo: Say) -> nn.Module:
+def _share_batch_norm(encoder: nn.Module, echo: Echo) -> nn.Module:
     """Synchronises batch norm over all processes where the device supports it; elsewhere prints what differs."""
-    normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in encoder.modules())
+    normed = any(is_batch_norm(module) for module in encoder.modules())
     if not normed or processes() == 1:
         return encoder
     if torch.cuda.is_available():
@@ -236,7 +237,7 @@ def describe_encoder(
 
 
 def create_trainer(
-    recipe: Recipe, folder: Path, encoder: nn.Module, data: Instances, num_classes: int, views: ViewsOf, echo: Say
+    recipe: Recipe, folder: Path, encoder: nn.Module, data: Instances, num_classes: int, views: ViewsOf, echo: Echo
 ) -> ImageTrainer:
     """Creates head, objective and Trainer. Its recipe has the sizes that the objective takes from data and head."""
     head = create_head(recipe, dimension_of(encoder))

@@ -46,7 +46,7 @@ def read_recipe(source: str, words: Iterable[str] = ()) -> Recipe:
     if {"steps", "epochs"} <= {word.partition("=")[0] for word in words}:
         raise ValueError("a run has either steps or epochs, and both are given")
     original = _sections(deepcopy(tree))
-    given = _put_all(tree, words)
+    given = _set_all(tree, words)
     tree = _sections(tree)
     if not tree.get("output"):
         tree["output"] = f"runs/{path.stem}"
@@ -126,18 +126,18 @@ def without_folders(value: Any) -> Any:
     return start + path.name if path.is_absolute() or value.startswith("~") else value
 
 
-def _put_all(tree: dict[str, Any], words: list[str]) -> set[str]:
+def _set_all(tree: dict[str, Any], words: list[str]) -> set[str]:
     """Sets the values of all words in the tree and returns their keys; only one word may set a key."""
     given: set[str] = set()
     for word in words:
-        keys = _put(tree, word)
+        keys = _set(tree, word)
         if twice := given.intersection(keys):
             raise ValueError(f"{min(twice)} is given twice among the words after the recipe")
         given.update(keys)
     return given
 
 
-def _put(tree: dict[str, Any], word: str) -> list[str]:
+def _set(tree: dict[str, Any], word: str) -> list[str]:
     """Sets the value of a word in the tree and returns the keys it sets."""
     key, equals, text = word.partition("=")
     if not equals or not key:

@@ -108,7 +108,7 @@ class BaseRecipe(Part, ABC):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if (self.epochs is None) == (self.steps is None):
-            raise ValueError("a recipe says either epochs or steps")
+            raise ValueError("a recipe has epochs or steps, not both")
         for section, key, only in self.idle():
             part = getattr(self, section)
             if getattr(part, key) != type(part).model_fields[key].get_default():

@@ -37,7 +37,7 @@ from hypersphere.training.progress import close_bars
 from hypersphere.training.recipe import ImageRecipe, Recipe, TextRecipe
 from hypersphere.training.score_callback import ScoreCallback
 from hypersphere.training.seeding import preserve_state, rank, seed_process, seed_run
-from hypersphere.training.task import Say, Scores, Task
+from hypersphere.training.task import Echo, Scores, Task
 from hypersphere.training.trainer import ObjectiveTraining
 
 
@@ -53,7 +53,7 @@ class Finished:
     results: dict[str, Any]
 
 
-def train(recipe: Recipe, *, resume: bool = False, echo: Say = print, draw: bool = True) -> Finished:
+def train(recipe: Recipe, *, resume: bool = False, echo: Echo = print, draw: bool = True) -> Finished:
     """Trains according to the recipe and returns the results; all other output is in the folder.
 
     A finished run is never overwritten. An unfinished run is only continued, with ``resume``: from its newest whole
@@ -102,7 +102,7 @@ def _own_group() -> Iterator[None]:
             dist.destroy_process_group()
 
 
-def _prepare(recipe: Recipe, folder: Path, resume: bool, echo: Say) -> tuple[Task, Path | None]:
+def _prepare(recipe: Recipe, folder: Path, resume: bool, echo: Echo) -> tuple[Task, Path | None]:
     """The task, and the checkpoint to continue from."""
     seed_run(recipe.seed)
     for name in names_in(recipe.objective):
@@ -118,7 +118,7 @@ def _prepare(recipe: Recipe, folder: Path, resume: bool, echo: Say) -> tuple[Tas
     return task, _checkpoint(folder / CHECKPOINTS, echo) if resume else None
 
 
-def create_task(recipe: Recipe, folder: Path, echo: Say) -> Task:
+def create_task(recipe: Recipe, folder: Path, echo: Echo) -> Task:
     """The task of a recipe; the libraries of the others are not imported."""
     if isinstance(recipe, TextRecipe):
         need("sentence_transformers", "text", "a run on text")
@@ -134,7 +134,7 @@ def create_task(recipe: Recipe, folder: Path, echo: Say) -> Task:
     return ThreeLinesTask(recipe, folder, echo)
 
 
-def _checkpoint(folder: Path, echo: Say) -> Path | None:
+def _checkpoint(folder: Path, echo: Echo) -> Path | None:
     """The newest whole checkpoint; later ones are removed."""
     newest, said = checkpoints.newest_whole(folder)
     for sentence in said:
@@ -169,7 +169,7 @@ def _try_out(task: Task) -> None:
     trainer.loss.train()
 
 
-def _score_as_given(task: Task, recipe: Recipe, echo: Say) -> Scores:
+def _score_as_given(task: Task, recipe: Recipe, echo: Echo) -> Scores:
     """Scores of the model before training, the baseline of the run; on the test set too if the recipe allows it."""
     if not recipe.evaluation.test:
         return {}

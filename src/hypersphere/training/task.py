@@ -24,7 +24,7 @@ from hypersphere.training.seeding import drawn_order
 from hypersphere.training.trainer import Inputs, ObjectiveTraining
 
 Scores = dict[str, float]
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
 FORWARD = 1 / 3  # share of a step's time to embed a batch: the backward pass takes twice as long
 
@@ -86,7 +86,7 @@ def sample_rows(rows: list[int], recipe: Recipe) -> list[int]:
     return [rows[place * len(rows) // count] for place in range(count)]
 
 
-def measured_rows(rows: list[int], recipe: Recipe, steps: int, echo: Say) -> list[list[int]]:
+def measured_rows(rows: list[int], recipe: Recipe, steps: int, echo: Echo) -> list[list[int]]:
     """Held-out rows in batches of the training's size, drawn with the seed: all of them, or as many as monitor.rows
     allows. With neither monitor.rows nor monitor.every, as many as can be embedded five times in 5 % of the steps'
     time."""
@@ -108,7 +108,7 @@ def create_head(recipe: Recipe, width: int) -> Head:
     return projection_head(head.kind, width, getattr(head, "output", None), getattr(head, "hidden", None))
 
 
-def arguments(recipe: Recipe, folder: Path, rows: int, kind: type[Arguments], echo: Say) -> Arguments:
+def arguments(recipe: Recipe, folder: Path, rows: int, kind: type[Arguments], echo: Echo) -> Arguments:
     """The Trainer's arguments; optimiser, batches and evaluation are ours."""
     chosen, missing = report_to(recipe.loggers)
     for sentence in missing:

@@ -28,7 +28,7 @@ from hypersphere.training.recipe import TextRecipe
 from hypersphere.training.sections import NoHead, SentenceHead
 from hypersphere.training.seeding import preserve_state
 from hypersphere.training.task import (
-    Say,
+    Echo,
     Scores,
     Task,
     arguments,
@@ -146,7 +146,7 @@ class TextTask(Task):
 
     key = "stsb_dev"
 
-    def __init__(self, recipe: TextRecipe, folder: Path, echo: Say) -> None:
+    def __init__(self, recipe: TextRecipe, folder: Path, echo: Echo) -> None:
         corpus = read_corpus(recipe.data.source, recipe.data.views, columns=recipe.data.columns, rows=recipe.data.rows)
         kept, aside = held_out_rows(len(corpus), recipe)
         self._as_written = recipe
@@ -294,7 +294,7 @@ def _head_in_words(recipe: TextRecipe) -> str:
 # --- the encoder of a run: its own modules are kept, missing ones are SimCSE's, the recipe sets the rest
 
 
-def open_encoder(recipe: TextRecipe, echo: Say) -> tuple[SentenceEncoder, TextRecipe]:
+def open_encoder(recipe: TextRecipe, echo: Echo) -> tuple[SentenceEncoder, TextRecipe]:
     """The encoder to train, and the recipe with its length and head filled in where they follow from the encoder.
 
     A sentence-transformers model keeps every module, its prompts and its length, unless the recipe gives a pooling

@@ -11,7 +11,7 @@ from hypersphere.evaluation.features import embed
 from hypersphere.evaluation.lines import line_accuracy, line_geometry
 from hypersphere.training.images import Instances, create_trainer, describe_encoder, dimension_of
 from hypersphere.training.recipe import ThreeLinesRecipe
-from hypersphere.training.task import Say, Scores, Task, held_out_rows, measured_rows, sample_rows
+from hypersphere.training.task import Echo, Scores, Task, held_out_rows, measured_rows, sample_rows
 
 
 class ThreeLinesTask(Task):
@@ -20,7 +20,7 @@ class ThreeLinesTask(Task):
     key = "knn"
     views = 2
 
-    def __init__(self, recipe: ThreeLinesRecipe, folder: Path, echo: Say) -> None:
+    def __init__(self, recipe: ThreeLinesRecipe, folder: Path, echo: Echo) -> None:
         points, noise = recipe.data.rows // 3 or 100, recipe.data.noise
         self._points, _, self._labels = three_lines(points, noise, recipe.seed)
         options = recipe.encoder.model_dump(exclude={"name"})

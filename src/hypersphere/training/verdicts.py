@@ -236,7 +236,7 @@ def dissipation_never(run: History, limits: Thresholds) -> Verdict | None:
     return Verdict(
         "dissipation never", last["step"],
         f"the positive is {gap:.2f} closer (in cosine, median) than the hardest negative, and still {share:.0%} of the "
-        f"anchors receive gradient, {gate:.0%} of it undiminished: the loss does not know when to stop, which ends in "
+        f"anchors receive gradient, {gate:.0%} of it undiminished: nothing stops the loss, which ends in "
         "overfitting.",
         "a smaller margin or a lower temperature, or an objective that dissipates (infonce, dcl_plus, mpt, met, mat) "
         "in place of one that cannot (dcl, dhel, kcl, align_uniform).",

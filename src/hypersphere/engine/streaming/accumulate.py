@@ -11,6 +11,7 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Direction
 from hypersphere.engine.objective import Statistics
+from hypersphere.engine.reductions import rows_in_cache
 
 # A block is large enough for matrix products to run at full speed. A strip is large enough to hide the cost of a step
 # of Python, and small enough to stay in cache, or nearly.
@@ -19,9 +20,6 @@ BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**24, 2**21, (512, 2048)
 # On a GPU a block takes this share of the free memory, and a strip this share of a block: the graph of a formula holds
 # several numbers for each similarity, and a larger strip hides the launch of a kernel.
 GPU_SHARE, GPU_STRIP = 16, 4
-
-# Between two operations on this many numbers, they stay in the nearest cache.
-CACHED_ELEMENTS = 2**19
 
 # Weights of the statistics of one direction's anchors, by name: one for all anchors, or one for each (N,).
 Weights = dict[str, float | Tensor]
@@ -53,12 +51,8 @@ def slices(start: int, stop: int, step: int) -> Iterator[slice]:
         yield slice(first, min(first + step, stop))
 
 
-def rows_in_cache(matrix: Tensor) -> int:
-    """Rows of a matrix that stay in a processor's cache; on other devices all of them."""
-    return max(1, CACHED_ELEMENTS // max(1, matrix.shape[1]) if matrix.is_cpu else len(matrix))
-
-
 def strips_in_cache(matrix: Tensor) -> Iterator[slice]:
+    """Rows of a matrix that stay in a processor's cache between two operations."""
     return slices(0, len(matrix), rows_in_cache(matrix))
 
 

@@ -15,21 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import zip_longest
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Direction, apply_metric, assemble, directions
+from hypersphere.engine.batch import Batch, Direction, apply_metric, directions
 from hypersphere.engine.distributed import gather_statistics, sum_over_ranks, wait_for_all, world_size
-from hypersphere.engine.inputs import Inputs
+from hypersphere.engine.inputs import Inputs, assemble, check_one_row
 from hypersphere.engine.objective import PairContract, Statistics
-from hypersphere.engine.reductions import reduce_anchors, uniform_weight
+from hypersphere.engine.reductions import Scale, reduce_anchors, uniform_weight, usable_scale
 from hypersphere.engine.streaming import general, hardest, logsumexp
 from hypersphere.engine.streaming.accumulate import GradAccumulator, Weights, grads_of_value, slices
-from hypersphere.engine.validation import check_one_row
 from hypersphere.torch_internals import graph_is_freed, plain_operations
 
 CACHED_ROWS = 256
@@ -80,25 +79,26 @@ class Plan:
     def sweep(self, batch: Batch, accumulators: list[GradAccumulator]) -> list[Statistics]:
         """Visits all of this process's anchors once, in the loop that fits; returns their statistics by direction."""
         loop: Loop = general.sweep
-        if batch.own is None and self.scale is not None:
+        if batch.own_negatives is None and self.scale is not None:
             loop = partial(logsumexp.sweep, scale=self.scale)
-        elif batch.own is None and self.objective.sees == "hardest":
+        elif batch.own_negatives is None and self.objective.sees == "hardest":
             loop = hardest.sweep
         everything = directions(self.objective, batch)
         statistics = [loop(self.objective, each, accumulators, self.block_rows) for each in everything]
         wait_for_all(batch.shard)
         return statistics
 
-    @property
-    def scale(self) -> logsumexp.Scale | None:
+    @cached_property
+    def scale(self) -> Scale | None:
         """The scale for the log-sum-exp loop; None: another loop streams the objective."""
-        return logsumexp.usable_scale(self.objective) if self.objective.sees == "logsumexp" else None
+        return usable_scale(self.objective) if self.objective.sees == "logsumexp" else None
 
     def accumulator(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> GradAccumulator:
+        """Zero gradients of one value, of those views and negatives that ``needs`` names."""
         like = [rows if need else None for rows, need in zip_longest(batch.rows, needs)]
         positives = [batch.rows[0].new_zeros(batch.shard.size) for _ in directions(self.objective, batch)]
         parameters = [torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32)) for p in self.parameters]
-        own = None if batch.own is None or not needs[-1] else torch.zeros_like(batch.own.rows)
+        own = None if batch.own_negatives is None or not needs[-1] else torch.zeros_like(batch.own_negatives.rows)
         return GradAccumulator(weights, like, positives, parameters, own)
 
     def reduce(self, batch: Batch, statistics: list[Statistics]) -> Statistics:
@@ -123,7 +123,7 @@ def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[St
         return values, [accumulator]
     if not objective.coupled and not plan.terms:
         return _uncoupled(plan, batch, needs)
-    if objective.one_sided and (objective.sees == "all" or batch.own is not None) and not plan.parameters:
+    if objective.one_sided and (objective.sees == "all" or batch.own_negatives is not None) and not plan.parameters:
         return _coupled_one_sided(plan, batch, needs)
     return _coupled(plan, batch, needs)
 
@@ -209,7 +209,7 @@ def _raw_grads(
     """Gradients of this process's raw rows, times the number of processes, since DDP averages over them afterwards."""
     grads: list[Tensor | None] = []
     for index, z in enumerate(tensors):
-        if z is not None and index == batch.num_views and batch.own is not None:
+        if z is not None and index == batch.num_views and batch.own_negatives is not None:
             grads.append(_raw_grad_of_own(plan, batch, accumulator, inverse[index], z))
             continue
         rows = None if z is None else accumulator.get(index)
@@ -230,9 +230,9 @@ def _raw_grad_of_own(
     plan: Plan, batch: Batch, accumulator: GradAccumulator, inverse: Tensor, z: Tensor
 ) -> Tensor | None:
     """The same for the anchors' own negatives (n, M, D), which no other process sees."""
-    if accumulator.own is None or batch.own is None:
+    if accumulator.own is None or batch.own_negatives is None:
         return None
-    grad, h = accumulator.own.flatten(0, 1), batch.own.rows.flatten(0, 1)
+    grad, h = accumulator.own.flatten(0, 1), batch.own_negatives.rows.flatten(0, 1)
     if plan.objective.rows is None:
         grad.addcmul_((grad * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse)
     else:

@@ -16,13 +16,13 @@ from torch import Tensor
 
 from hypersphere.engine.batch import Direction, apply_metric, positives
 from hypersphere.engine.objective import PairContract, Read, Statistics
+from hypersphere.engine.reductions import rows_in_cache
 from hypersphere.engine.streaming.accumulate import (
     GradAccumulator,
     block_sizes,
     cut,
     grads_of,
     record,
-    rows_in_cache,
     slices,
 )
 
@@ -67,7 +67,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
     context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.other])
     parameters = list(objective.parameters())
     widths = [direction.num_columns(read) for read in objective.reads]
-    own_columns = 0 if batch.own is None else batch.own.number
+    own_columns = 0 if batch.own_negatives is None else batch.own_negatives.num_columns
     rows, strip_rows = block_sizes([*widths, own_columns], block_rows, batch.rows[0].device)
     if not widths:  # an objective of the rows alone
         strip_rows = min(strip_rows, rows_in_cache(batch.rows[0]))
@@ -78,7 +78,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
         matrices = [matrix[: block.stop - block.start] for matrix in memory]
         for read, matrix in zip(objective.reads, matrices, strict=True):
             _similarities(objective, direction, read, block, matrix)
-        grads_in: dict[tuple[int, int], _BlockGrad] = {}  # by accumulator and matrix
+        block_grads: dict[tuple[int, int], _BlockGrad] = {}  # by accumulator and matrix
         accumulators: list[GradAccumulator] = []
         for strip in slices(block.start, block.stop, strip_rows):
             inside = slice(strip.start - block.start, strip.stop - block.start)
@@ -92,18 +92,18 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
             for number, (accumulator, pairs) in enumerate(demanded):
                 last = number == len(demanded) - 1
                 grads = grads_of(pairs, [*leaves, *parameters], retain=not last)
-                num_own = int(batch.own is not None)
+                num_own = int(batch.own_negatives is not None)
                 of_anchors, of_matrices, of_own, of_parameters = cut(grads, batch.num_views + 1, len(matrices), num_own)
                 accumulator.add_of_anchors(direction, strip, of_anchors)
                 accumulator.add_of_own(direction.local(strip), of_own)
                 accumulator.add_to_parameters(of_parameters)
                 for index, grad in enumerate(of_matrices):
-                    place = grads_in.setdefault((number, index), _BlockGrad(matrices[index], in_place=last))
-                    place.put(inside, grad)
+                    of_block = block_grads.setdefault((number, index), _BlockGrad(matrices[index], in_place=last))
+                    of_block.write(inside, grad)
         # 4. ∂X, ∂Y: two products for each matrix that carries a gradient.
-        for (number, index), place in grads_in.items():
-            if place.grad is not None:
-                _accumulate(objective, direction, objective.reads[index], block, accumulators[number], place.grad)
+        for (number, index), of_block in block_grads.items():
+            if of_block.grad is not None:
+                _accumulate(objective, direction, objective.reads[index], block, accumulators[number], of_block.grad)
     return statistics
 
 
@@ -114,7 +114,7 @@ class _BlockGrad:
         self.matrix, self.in_place = matrix, in_place
         self.grad: Tensor | None = None
 
-    def put(self, strip: slice, grad: Tensor | None) -> None:
+    def write(self, strip: slice, grad: Tensor | None) -> None:
         if self.grad is None and grad is not None:
             self.grad = self.matrix if self.in_place else torch.empty_like(self.matrix)
             self.grad[: strip.start] = 0
@@ -135,7 +135,7 @@ def _graph(
     """The statistics of a strip of anchors, and the leaves of their graph: all views, positives, matrices, and the
     anchors' own negatives if there are any."""
     views, batch = direction.views(strip), direction.batch
-    own = None if batch.own is None else batch.own.rows[direction.local(strip)].detach()
+    own = None if batch.own_negatives is None else batch.own_negatives.rows[direction.local(strip)].detach()
     positive = positives(objective, views[direction.anchor], views[direction.other])
     matrices = [matrix.detach() for matrix in strips]
     with torch.set_grad_enabled(grad):

@@ -23,7 +23,7 @@ from hypersphere.engine.batch import Batch, Direction, directions, positives
 from hypersphere.engine.groups import Groups
 from hypersphere.engine.mask import fill_entries
 from hypersphere.engine.objective import PairContract, Read, Statistics
-from hypersphere.engine.reductions import reduce_anchors
+from hypersphere.engine.reductions import SMALLEST, Scale, reduce_anchors
 from hypersphere.engine.streaming.accumulate import (
     GradAccumulator,
     block_sizes,
@@ -34,42 +34,6 @@ from hypersphere.engine.streaming.accumulate import (
     slices,
     strips_in_cache,
 )
-
-# Up to this scale exponentials of scaled cosines, and sums of very many, stay far from the ends of float32.
-LARGEST_SCALE = 40.0
-
-# An anchor without negatives has a sum of 0, which nothing may be divided by.
-SMALLEST = torch.finfo(torch.float32).tiny
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The factor of the similarities, and its value, read from its device once."""
-
-    tensor: Tensor | float
-    value: float
-
-    @property
-    def learned(self) -> bool:
-        return isinstance(self.tensor, Tensor) and self.tensor.requires_grad
-
-    def grads(self, along_scale: Tensor, parameters: Sequence[torch.nn.Parameter]) -> list[Tensor | None]:
-        """The gradients of the parameters that the scale is made of, from ∂L/∂scale."""
-        assert isinstance(self.tensor, Tensor)
-        upstream = along_scale.reshape(self.tensor.shape).to(self.tensor)
-        return grads_of([(self.tensor, upstream)], parameters, retain=True)
-
-
-def usable_scale(objective: PairContract) -> Scale | None:
-    """The scale of an objective that this loop can stream; None: its exponentials would not fit into a float32."""
-    if objective.rows is not None or not objective.reads:
-        return None
-    with torch.enable_grad():  # it may be learned
-        scale = objective.scale
-    if scale is None:
-        return None
-    value = scale.item() if isinstance(scale, Tensor) else float(scale)
-    return Scale(scale, value) if 0 < value <= LARGEST_SCALE else None
 
 
 def sweep(
@@ -162,13 +126,20 @@ def _accumulate(
         if scale.learned:  # Σ_j w_i e_ij s_ij = x_i · Σ_j w_i e_ij y_j
             grad = torch.mm(powers[:, place], keys).mul_(weight)
             along_scale = (grad * rows).sum() / scale.value
-            accumulator.add_to_parameters(scale.grads(along_scale, list(objective.parameters())))
+            accumulator.add_to_parameters(_grads_of_scale(scale, along_scale, list(objective.parameters())))
             if moves:
                 accumulator.add(row, block, grad)
         elif moves:
             accumulator.add_product(row, block, powers[:, place], keys, weight)
         if not objective.one_sided:
             accumulator.add_product(part, slice(0, len(keys)), powers[:, place].T, rows * weight)
+
+
+def _grads_of_scale(scale: Scale, along_scale: Tensor, parameters: Sequence[torch.nn.Parameter]) -> list[Tensor | None]:
+    """The gradients of the parameters that a learned scale is made of, from ∂L/∂scale."""
+    assert isinstance(scale.tensor, Tensor)
+    upstream = along_scale.reshape(scale.tensor.shape).to(scale.tensor)
+    return grads_of([(scale.tensor, upstream)], parameters, retain=True)
 
 
 # -------------------------------------------------------------------------------------------------- symmetric matrices
@@ -240,7 +211,7 @@ def differentiate_symmetric(
     if weights and scale.learned:  # every pair has moved both of its rows
         moved = [(accumulator.get(view), rows) for view, rows in enumerate(batch.rows[:-1])]
         along_scale = torch.stack([(grad * rows).sum() for grad, rows in moved if grad is not None]).sum()
-        accumulator.add_to_parameters(scale.grads(along_scale / (2 * scale.value), parameters))
+        accumulator.add_to_parameters(_grads_of_scale(scale, along_scale / (2 * scale.value), parameters))
     accumulator.add_to_parameters(of_parameters)
     for total, grad in zip(accumulator.positives, of_positive, strict=True):
         if grad is not None:

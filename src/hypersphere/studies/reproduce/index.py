@@ -25,7 +25,7 @@ def index(out: Path) -> str:
              "whether they agree. This page is written by `hypersphere reproduce`.", "", _counts(out), ""]  # fmt: skip
     for paper, cited in PAPERS.items():
         lines += [f"## {cited.short}: {cited.title} ({cited.venue})", ""]
-        rows = [_row(name, found(out, name)) for name in list_items(paper)]
+        rows = [_row(name, results_of(out, name)) for name in list_items(paper)]
         lines += [markdown_table(["item", "place", "published", "measured", "verdict", "minutes"], rows), ""]
     lines += [
         "`hypersphere reproduce PAPER/ITEM --out results` computes one again; a contest whose runs stand in "
@@ -38,14 +38,14 @@ def index(out: Path) -> str:
     return "\n".join(lines)
 
 
-def found(out: Path, name: str) -> dict[str, Any] | None:
+def results_of(out: Path, name: str) -> dict[str, Any] | None:
     """The results.json of an item, if it was run."""
     path = out / name / "results.json"
     return read_json(path, dict) if path.is_file() else None
 
 
 def _counts(out: Path) -> str:
-    verdicts = [tree["verdict"] for name in ITEMS if (tree := found(out, name)) is not None]
+    verdicts = [tree["verdict"] for name in ITEMS if (tree := results_of(out, name)) is not None]
     said = [f"{verdicts.count(each)} {each}" for each in ("agrees", "partly", "does not agree", "undecided")]
     return f"{len(verdicts)} of {len(ITEMS)} items were run: {', '.join(said)}."
 

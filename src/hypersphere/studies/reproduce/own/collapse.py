@@ -77,15 +77,15 @@ def collapse(quick: bool = False) -> Finding:
 
 def approaches() -> list[dict[str, Any]]:
     """Length of the gradient at several distances from collapse, relative to that at random rows."""
-    by_name, found = {start.name: start for start in starts()}, []
+    by_name, rows = {start.name: start for start in starts()}, []
     for label, (start, name, settings) in APPROACHES.items():
         one: Subject = subject(name, **settings)
         for distance in DISTANCES:
             z = by_name[start].beside(one.raw, distance) if distance else by_name[start].rows
             length = float(gradient(one.loss, z).norm())
-            found.append({"objective": label, "start": start, "distance": distance, "loss": float(one.loss(z).detach()),
-                          "gradient": length, "relative": length / one.typical})  # fmt: skip
-    return found
+            rows.append({"objective": label, "start": start, "distance": distance, "loss": float(one.loss(z).detach()),
+                         "gradient": length, "relative": length / one.typical})  # fmt: skip
+    return rows
 
 
 def kernel_identity() -> list[dict[str, Any]]:
@@ -217,7 +217,7 @@ def _measured(
     line = [row for row in rows if row["start"] in RANK_ONE]
     error = max(max(row["error"], row["gradient_error"]) for row in kernels)
     scale = pushes["visreg, scale alone"]
-    tell = [
+    paragraphs = [
         f"{len({row['objective'] for row in rows})} objectives, {N} instances in {DIM} dimensions, float64, both views "
         f"collapsed; then moved by {BESIDE:g} (views of an instance by a tenth of it apart) and followed by gradient "
         f"descent: a gradient of the typical length (median at random unit rows) moves rows by {RATE:g}, longer ones "
@@ -255,7 +255,7 @@ def _measured(
         )
         + ". KCL's logarithmic kernel is log(1 + tq), finite and smooth at q = 0.",
     ]
-    return "\n\n".join(tell) + "\n\n" + _table(rows)
+    return "\n\n".join(paragraphs) + "\n\n" + _table(rows)
 
 
 def _departures(rows: Sequence[dict[str, Any]]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from hypersphere.report import atomic_write, markdown_table
 from hypersphere.studies.reproduce.contest import Contest, contests, recorded
-from hypersphere.studies.reproduce.index import found
+from hypersphere.studies.reproduce.index import results_of
 from hypersphere.studies.reproduce.own.factorial import ANATOMY, PARTS, PLACES, SETS, WORDS
 
 ITEM = "hypersphere/factorial"
@@ -25,7 +25,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 def page(results: Path, beside: Path) -> str:
     """The page, with links from the folder ``beside``."""
-    tree = found(results, ITEM)
+    tree = results_of(results, ITEM)
     parts = [_question(), _status(results) if tree is None else _answer(tree), _design()]
     if tree is not None:
         home = os.path.relpath(results / ITEM, beside)
