@@ -105,6 +105,18 @@ def test_table1_does_not_agree_where_the_order_is_reversed():
     assert finding.fault.startswith("Claim") and "L_mpt 20%" in finding.fault
 
 
+@pytest.mark.parametrize("overfits", [(), ("infonce",)])
+def test_table1_blames_the_scale_where_the_decoupled_losses_never_overfit(overfits):
+    def make(cell):
+        pairs = [{**each, "infonce": each["infonce"] - each["step"] / 1000} for each in curves(cell, overfits)]
+        shown = labelled(STS_REVERSED[cell.objective] + noise(cell, "sts", 0.1), TRANSFER_REVERSED[cell.objective])
+        return finished(cell, pairs=pairs, gaps=(0.1,), **shown)
+
+    fault = table1(contest("nie-objectives", make)).fault
+    assert fault.startswith("Claim" if overfits else "Scale: in 6 of 6 runs"), fault
+    assert ("6 of 6 runs with L_a&u or L_dcl overfit" in fault) == bool(overfits)
+
+
 def test_table1_agrees_partly_where_the_gain_is_too_small():
     finding = table1(objectives({**STS_PUBLISHED, "dcl": 49.0, "align_uniform": 49.0}, TRANSFER_PUBLISHED))
     assert finding.verdict == "partly"
