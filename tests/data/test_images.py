@@ -266,6 +266,21 @@ def test_strips_have_an_image_in_each_row(tmp_path):
         load_images(str(tmp_path), "test")
 
 
+@pytest.mark.parametrize("rows", [1, 4, 5, 7, 9])
+def test_rows_are_the_first_and_no_strip_after_them_is_decoded(tmp_path, rows):
+    images = random_images(7, 3, 6)
+    write_strip(tmp_path / "data_batch_1.png", images[:4])
+    write_strip(tmp_path / "data_batch_2.png", images[4:])
+    (tmp_path / "train_lables.json").write_text(json.dumps([3, 1, 4, 1, 5, 9, 2]))
+    whole = load_images(str(tmp_path))
+    if rows <= 4:  # the second is damaged behind its head
+        second = tmp_path / "data_batch_2.png"
+        second.write_bytes(second.read_bytes()[:60])
+    first = load_images(str(tmp_path), rows=rows)
+    assert torch.equal(first.images, whole.images[:rows]) and torch.equal(first.labels, whole.labels[:rows])
+    assert first.classes == whole.classes
+
+
 def test_the_tenth_strip_comes_after_the_ninth(tmp_path):
     images = random_images(11, 3, 6)
     for number in range(11):

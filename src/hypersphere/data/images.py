@@ -74,32 +74,37 @@ class ImageSet:
         return ImageSet(self.images[rows], self.labels[rows], self.classes, self.name)
 
 
-def load_images(source: str, split: str = "train", size: int | None = None) -> ImageSet:
+def load_images(source: str, split: str = "train", size: int | None = None, rows: int | None = None) -> ImageSet:
     """The images of ``source``: "digits", a path (see ``hypersphere.data.image_files``), or "hf:owner/name".
 
     A source without parts of its own (digits, one folder for each class, a dataset with one split) is split into four
     fifths and one fifth, class by class, always the same way. Without labels all of it is for training, since there is
     nothing to test. ``size`` brings the images of a folder or a dataset to one size: shorter side to ``size``, then a
-    centre crop.
+    centre crop. ``rows``: only so many, the first ones; strips after them are not decoded.
 
     >>> load_images("digits", "test")
     ImageSet(digits: 359 images 1×8×8, 10 classes)
     """
-    from hypersphere.data import image_files, pictures  # imported here: both import ImageSet
-
     if split not in SPLITS:
         raise ValueError(f"split must be 'train' or 'test', not {split!r}")
+    images, cut = _read(source, split, size, rows)
+    whole = images if cut else _part(images, split)
+    return whole if rows is None or rows >= len(whole) else whole.select(torch.arange(rows))
+
+
+def _read(source: str, split: str, size: int | None, rows: int | None) -> tuple[ImageSet, bool]:
+    """The images of a source, and whether it has parts of its own: then they are those of ``split``."""
+    from hypersphere.data import image_files, pictures  # imported here: both import ImageSet
+
     if source == "digits":
-        return _part(_digits(), split)
+        return _digits(), False
     if source.startswith("hf:"):
-        images, cut = pictures.read_hub(source.removeprefix("hf:"), split, size)
-        return images if cut else _part(images, split)
+        return pictures.read_hub(source.removeprefix("hf:"), split, size)
     path = locate(source)
     if not path.exists():
         advice = WHERE.get(path.name, "give 'digits', 'hf:owner/name', or the path of a file or folder")
         raise FileNotFoundError(f"there is no image set {source!r}: {advice}")
-    images, cut = image_files.read_path(path, split, size)
-    return images if cut else _part(images, split)
+    return image_files.read_path(path, split, size, rows)
 
 
 def _digits() -> ImageSet:

@@ -147,6 +147,12 @@ def pixels(picture: Picture, color: bool, size: int | None = None) -> Tensor:
     return image
 
 
+def height(picture: Picture) -> int:
+    """The number of rows of pixels, from the picture's head."""
+    rows: int = _opened(picture, lambda opened: opened.height)
+    return rows
+
+
 def _mode(picture: Picture) -> str:
     mode: str = _opened(picture, lambda opened: opened.mode)
     return mode

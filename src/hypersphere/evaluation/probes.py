@@ -138,13 +138,11 @@ class ProbedRun:
         recipe = _recipe(folder)
         source, size = str(recipe["data"]["source"]), recipe["data"].get("size")
         encoder, description = load_image_encoder(folder / "model")
-        train = load_images(source, "train", size)
+        train = load_images(source, "train", size, recipe["data"].get("rows") or None)
         if not train.labelled:
             raise ValueError(
                 f"{train.name} has no labels, which every probe needs; hypersphere diagnose looks at {folder}"
             )
-        if rows := recipe["data"].get("rows"):
-            train = train.select(torch.arange(min(rows, len(train))))
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         return cls(folder, recipe, encoder, description, train, load_images(source, "test", size), device)
 

@@ -80,7 +80,7 @@ class ImageTask(Task):
     key = "knn"
 
     def __init__(self, recipe: ImageRecipe, folder: Path, echo: Echo) -> None:
-        train = load_images(recipe.data.source, "train", recipe.data.size)
+        train = load_images(recipe.data.source, "train", recipe.data.size, recipe.data.rows or None)
         _check_labels(recipe, train)
         shape = tuple(train.images.shape[2:])
         if recipe.data.size and shape != (recipe.data.size, recipe.data.size):
@@ -88,8 +88,6 @@ class ImageTask(Task):
                 f"data.size is for images of many sizes; those of {train.name} are {shape[0]}×{shape[1]} as they come "
                 "(augmentation.size makes views of another size)"
             )
-        if recipe.data.rows:
-            train = train.select(torch.arange(min(recipe.data.rows, len(train))))
         kept, aside = held_out_rows(len(train), recipe)
         channels, side = train.images.shape[1], _side(recipe, train.images)
         normalise = measure_normalisation(train.images)
