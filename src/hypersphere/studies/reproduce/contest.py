@@ -219,7 +219,7 @@ def provenance() -> dict[str, Any]:
         "hypersphere": __version__,
         "commit": _commit(),
         "torch": torch.__version__,
-        "machine": f"{_processor()}, {cores()} cores",
+        "machine": f"{_processor()}, {cores()} core{'s' if cores() > 1 else ''}",
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
     }
 
