@@ -214,6 +214,19 @@ def test_fig1_does_not_agree_where_the_coordinates_decide_and_infonce_overfits()
     assert "explain 100%" in finding.fault and "b to d:" in finding.fault
 
 
+@pytest.mark.parametrize("overfitting", ["nie-objectives", "nie-margins"])
+def test_who_overfits_is_read_from_the_longer_runs(overfitting):
+    def make(name):
+        return lambda cell: finished(
+            cell, pairs=curves(cell, OVERFIT.get(cell.objective, ()) if name == overfitting else (), 0.005)
+        )
+
+    names = "nie-objectives", "nie-margins"
+    clauses = fig1({name: fabricated.held(name, make(name), "small") for name in names}).clauses
+    rises_again = clauses["d: with L_dcl, all three rise again by more than with L_cl"]
+    assert (rises_again is True) == (overfitting == "nie-margins")
+
+
 def test_fig1_is_undecided_in_noise():
     def make(cell):
         pairs = curves(cell, size=0.4)
