@@ -143,11 +143,11 @@ def _with_leaves(
 ) -> tuple[Statistics, Tensor, list[Tensor]]:
     """The objective's statistics on similarities that are leaves of their own."""
     rows = direction.batch.rows
-    x, y = rows[direction.anchor].detach(), rows[direction.other].detach()
+    x, y = rows[direction.anchor].detach(), rows[direction.positive_view].detach()
     matrices = []
     for read in objective.reads:
-        row, columns = direction.sources(read)
-        matrix = (apply_metric(objective, rows[row]) @ torch.cat([rows[c] for c in columns]).T).detach()
+        view, sources = direction.sources(read)
+        matrix = (apply_metric(objective, rows[view]) @ torch.cat([rows[source] for source in sources]).T).detach()
         if away is not None and objective.labelled:
             matrix[direction.same_label(read, slice(0, direction.batch.size))] = away
         matrices.append(matrix.requires_grad_())

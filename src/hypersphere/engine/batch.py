@@ -50,7 +50,7 @@ class Batch:
     extra: Shard  # of the negatives
     own_negatives: OwnNegatives | None  # those of each anchor of this process
     in_batch: bool  # the other instances are negatives too
-    requests: list[list[int]]  # by rank: the numbers each process sent along when the batch was assembled
+    requests: list[list[int]]  # by rank: what each process asks of this evaluation, as numbers that ``stream`` chose
 
     @property
     def size(self) -> int:
@@ -109,15 +109,15 @@ class Direction:
     with_extra: tuple[Read, ...]  # the matrices whose last columns are the extra negatives
 
     @cached_property
-    def others(self) -> tuple[int, ...]:
+    def other_views(self) -> tuple[int, ...]:
         """The other views, in turn from the anchors' on."""
         views = self.batch.num_views
         return tuple((self.anchor + step) % views for step in range(1, views))
 
     @property
-    def other(self) -> int:
+    def positive_view(self) -> int:
         """The view of the positives: the next one."""
-        return self.others[0]
+        return self.other_views[0]
 
     def num_extra(self, read: Read) -> int:
         """How many columns of a matrix are extra negatives."""
@@ -135,46 +135,48 @@ class Direction:
     def moving(self, objective: PairContract) -> list[bool]:
         """Which tensors of a block carry a gradient: each view, the positives, each matrix. In a one-sided objective
         only the anchors' rows, the positives, and the matrices whose rows are the anchors."""
-        rows = [*range(self.batch.num_views), self.anchor, *(self.sources(read)[0] for read in objective.reads)]
-        return [not objective.one_sided or row == self.anchor for row in rows]
+        views = [*range(self.batch.num_views), self.anchor, *(self.sources(read)[0] for read in objective.reads)]
+        return [not objective.one_sided or view == self.anchor for view in views]
 
     # ------------------------------------------------------------------------------------------- rows and columns
 
     def sources(self, read: Read) -> tuple[int, tuple[int, ...]]:
-        """The index of a matrix's rows in ``batch.rows``, and the indices of its columns."""
+        """What a matrix is made of, as indices in ``batch.rows``: the view of its rows, and the sources of its columns,
+        views or the extra negatives."""
         return self._layout[read]
 
     @cached_property
     def _layout(self) -> dict[Read, tuple[int, tuple[int, ...]]]:
-        x, y = self.anchor, self.other
-        parts: dict[Read, tuple[int, tuple[int, ...]]] = {
-            "cross": (x, self.others),
+        x, y = self.anchor, self.positive_view
+        layout: dict[Read, tuple[int, tuple[int, ...]]] = {
+            "cross": (x, self.other_views),
             "same": (x, (x,)),
             "other": (y, (y,)),
             "back": (y, (x,)),
-            "both": (x, (*self.others, x)),
+            "both": (x, (*self.other_views, x)),
         }
         if not self.batch.in_batch:
-            parts = {read: (row, ()) for read, (row, _) in parts.items()}
+            layout = {read: (view, ()) for read, (view, _) in layout.items()}
         extra = (self.batch.num_views,)
         return {
-            read: (row, columns + extra if self.num_extra(read) else columns) for read, (row, columns) in parts.items()
+            read: (view, sources + extra if self.num_extra(read) else sources)
+            for read, (view, sources) in layout.items()
         }
 
     def num_columns(self, read: Read) -> int:
-        return sum(self.batch.rows[part].shape[0] for part in self.sources(read)[1])
+        return sum(self.batch.rows[source].shape[0] for source in self.sources(read)[1])
 
     def columns(self, read: Read) -> Iterator[tuple[int, slice]]:
-        """The parts of a matrix's columns: their index in ``batch.rows``, and where they stand in the matrix."""
+        """The sources of a matrix's columns, each with the columns that it fills."""
         first = 0
-        for part in self.sources(read)[1]:
-            yield part, slice(first, first := first + len(self.batch.rows[part]))
+        for source in self.sources(read)[1]:
+            yield source, slice(first, first := first + len(self.batch.rows[source]))
 
     # ---------------------------------------------------------------------------------- which columns are negatives
 
     def num_own_instances(self, read: Read) -> int:
         """How many columns belong to the anchor's own instance: one for each view that is read."""
-        return len([part for part in self.sources(read)[1] if part < self.batch.num_views])
+        return len([source for source in self.sources(read)[1] if source < self.batch.num_views])
 
     def own_instances(self, read: Read, block: slice) -> Diagonals:
         """The entries of a block of anchors with their own instances: one diagonal for each view that is read."""
@@ -193,12 +195,12 @@ class Direction:
         if batch.judge is not None and size:
             self._mark_dropped(read, block, batch.judge, mask)
         if batch.ids is not None:
-            for part, place in self.columns(read):
-                mask[:, place] |= self._ids_of(part).equal(batch.ids.keys[block])
+            for source, columns in self.columns(read):
+                mask[:, columns] |= self._ids_of(source).equal(batch.ids.keys[block])
         return fill_entries(mask, own, True)
 
-    def _ids_of(self, part: int) -> Groups:
-        ids = self.batch.extra_ids if part == self.batch.num_views else self.batch.ids
+    def _ids_of(self, source: int) -> Groups:
+        ids = self.batch.extra_ids if source == self.batch.num_views else self.batch.ids
         assert ids is not None
         return ids
 
@@ -207,31 +209,31 @@ class Direction:
         every = torch.arange(len(keys), device=keys.device)
         entries = [(every[:0], every[:0])]  # a matrix may have no columns
         entries += [(every, every + start) for start in own.starts]
-        for part, place in self.columns(read):
-            ids = self._ids_of(part)
-            line, member = ids.members(keys) if part == self.batch.num_views else ids.others(block)
-            entries.append((line, member + place.start))
+        for source, columns in self.columns(read):
+            ids = self._ids_of(source)
+            line, member = ids.members(keys) if source == self.batch.num_views else ids.others(block)
+            entries.append((line, member + columns.start))
         return torch.cat([line for line, _ in entries]), torch.cat([column for _, column in entries])
 
     def _mark_dropped(self, read: Read, block: slice, guide: Guide, mask: Tensor) -> None:
         """Writes True where the guide drops a column of a block."""
-        row, _ = self.sources(read)
-        for part, place in self.columns(read):
-            if self._pairs_of(row, part) in guide.rule.reads:
-                guide.dropped(row, block, part, self._threshold, mask[:, place])
+        view, _ = self.sources(read)
+        for source, columns in self.columns(read):
+            if self._pairs_of(view, source) in guide.rule.reads:
+                guide.dropped(view, block, source, self._threshold, mask[:, columns])
 
-    def _pairs_of(self, row: int, part: int) -> str:
-        """The word by which a guide's rule names the pairs of two of the batch's rows."""
-        if part == self.batch.num_views:
+    def _pairs_of(self, view: int, source: int) -> str:
+        """The word by which a guide's rule names the pairs of the rows of a view with those of a source."""
+        if source == self.batch.num_views:
             return "extra"
-        if part != row:
+        if source != view:
             return "cross"
-        return "same" if row == self.anchor else "other"
+        return "same" if view == self.anchor else "other"
 
     @cached_property
     def _threshold(self) -> Tensor:
         assert self.batch.guide is not None
-        return self.batch.guide.threshold(self.anchor, self.other)
+        return self.batch.guide.threshold(self.anchor, self.positive_view)
 
     def num_negatives(self, read: Read, block: slice, excluded: Entries) -> Tensor:
         """How many columns of a matrix are negatives of each anchor of a block, from what ``excluded`` returned."""
@@ -289,7 +291,7 @@ class Direction:
     ) -> Anchors:
         """The anchors of a block of rows, which ``views`` holds in every view, and ``own_negatives`` (B, M, D) those of
         each; no matrices and no masks where the objective sees only a summary of them."""
-        x, y = views[self.anchor], views[self.other]
+        x, y = views[self.anchor], views[self.positive_view]
         reads = objective.reads if matrices else ()
         masks = self._masks(reads, block)
         same = [self.same_label(read, block) for read in reads] if objective.labelled else []
@@ -309,7 +311,7 @@ class Direction:
         return Anchors(
             rows=x,
             others=y,
-            other_views=tuple(views[other] for other in self.others),
+            other_views=tuple(views[other] for other in self.other_views),
             block=block,
             positive=positive,
             negatives=tuple(matrices),
@@ -343,12 +345,12 @@ class Direction:
 
     def _guide(self, read: Read, block: slice) -> Tensor:
         """The guide's cosines of a block of a matrix's rows with its columns."""
-        guide, (row, parts) = self.batch.guide, self.sources(read)
+        guide, (view, sources) = self.batch.guide, self.sources(read)
         if guide is None:
             raise ValueError("the objective compares rows with the cosines of a guide, and there is no guide")
-        distinct = {id(guide.rows[part]): part for part in parts}  # views may share the guide's rows
-        cosines = {key: guide.cosines(row, block, part) for key, part in distinct.items()}
-        return torch.cat([cosines[id(guide.rows[part])] for part in parts], dim=1)
+        distinct = {id(guide.rows[source]): source for source in sources}  # views may share the guide's rows
+        cosines = {key: guide.cosines(view, block, source) for key, source in distinct.items()}
+        return torch.cat([cosines[id(guide.rows[source])] for source in sources], dim=1)
 
     def _masks(self, reads: Sequence[Read], block: slice) -> list[Tensor]:
         """One mask for each matrix; matrices that exclude the same entries share it."""
@@ -363,10 +365,10 @@ class Direction:
 
     def distances(self, read: Read, block: slice) -> MatrixDistances:
         """Squared distances of a block of a matrix's rows to its columns, to all digits."""
-        row, parts = self.sources(read)
+        view, sources = self.sources(read)
         rows = self.batch.rows
         return MatrixDistances(
-            rows[row], block, tuple(rows[part] for part in parts), self.own_instances(read, block).starts
+            rows[view], block, tuple(rows[source] for source in sources), self.own_instances(read, block).starts
         )
 
 

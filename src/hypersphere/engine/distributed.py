@@ -74,7 +74,7 @@ class Shard:
     def total(self) -> int:
         return sum(self.sizes)
 
-    def own(self, rows: Tensor) -> Tensor:
+    def local(self, rows: Tensor) -> Tensor:
         """This process's part of rows that stand for the whole batch."""
         return rows[self.start : self.stop]
 

@@ -110,7 +110,7 @@ def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> S
 def _block(objective: PairContract, direction: Direction, scale: Scale | None) -> Statistics:
     """The statistics of all anchors; with a scale, from the sums of their exponentials alone."""
     rows, own = direction.batch.rows, direction.batch.own_negatives
-    x, y = rows[direction.anchor], rows[direction.other]
+    x, y = rows[direction.anchor], rows[direction.positive_view]
     with torch.no_grad():
         context = objective.prepare(x.detach(), y.detach())
     reads, everyone = objective.reads, slice(0, direction.batch.size)
@@ -120,21 +120,23 @@ def _block(objective: PairContract, direction: Direction, scale: Scale | None) -
     on_diagonal = unit_pairs and reads[:1] in (("cross",), ("both",))
     if scale is None:
         # A copy, because an objective may write to its matrices.
-        positive = matrices[0].diagonal().clone() if on_diagonal else positives(objective, x, views[direction.other])
+        positive = (
+            matrices[0].diagonal().clone() if on_diagonal else positives(objective, x, views[direction.positive_view])
+        )
         of_own = None if own is None else own.rows.detach() if objective.one_sided else own.rows
         return objective.block(direction.anchors(objective, everyone, views, positive, matrices, context, of_own))
     excluded = [direction.excluded(read, everyone) for read in reads]
     sums = [_Sums.apply(m, e, scale.tensor) for m, e in zip(matrices, excluded, strict=True)]  # type: ignore[no-untyped-call]
-    positive = sums[0][0] if on_diagonal else positives(objective, x, views[direction.other])
+    positive = sums[0][0] if on_diagonal else positives(objective, x, views[direction.positive_view])
     anchors = direction.anchors(objective, everyone, views, positive, [], context)
     num_negatives = tuple(direction.num_negatives(read, everyone, e) for read, e in zip(reads, excluded, strict=True))
     return objective.block_from_logsumexp(anchors, tuple(logsumexp for _, logsumexp in sums), num_negatives)
 
 
 def _similarities(objective: PairContract, direction: Direction, read: Read) -> Tensor:
-    rows, (row, parts) = direction.batch.rows, direction.sources(read)
-    keys = [rows[part].detach() if objective.one_sided else rows[part] for part in parts]
-    of_rows = rows[row].detach() if objective.one_sided and row != direction.anchor else rows[row]
+    rows, (view, sources) = direction.batch.rows, direction.sources(read)
+    keys = [rows[source].detach() if objective.one_sided else rows[source] for source in sources]
+    of_rows = rows[view].detach() if objective.one_sided and view != direction.anchor else rows[view]
     if not keys:
         return of_rows.new_empty(direction.batch.size, 0)
     return torch.mm(apply_metric(objective, of_rows), (keys[0] if len(keys) == 1 else torch.cat(keys)).T)

@@ -70,7 +70,7 @@ class _Features(torch.autograd.Function):
         for value in values.values() if needs else ():
             grads = grads_of_value(value, [*leaves, *objective.parameters()])
             # Every rank computes the whole: it keeps the part of its own rows, and the parameters' as it is.
-            rows = [None if g is None else batch.shard.own(g) * batch.shard.world_size for g in grads[:num_views]]
+            rows = [None if g is None else batch.shard.local(g) * batch.shard.world_size for g in grads[:num_views]]
             saved += [*rows, *grads[num_views:]]
         ctx.save_for_backward(*saved)
         return tuple(value.detach() for value in values.values())

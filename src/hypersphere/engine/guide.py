@@ -41,9 +41,9 @@ class Guide:
         margin = self.rule.margin * (own.abs() if self.rule.strategy == "relative" else 1)
         return own - margin + 8 * torch.finfo(own.dtype).eps
 
-    def dropped(self, row: int, block: slice, part: int, threshold: Tensor, out: Tensor) -> None:
-        """Writes True where the cosine of a block of rows with the rows of ``part`` is above the threshold."""
-        rows, keys = self.rows[row][block], self.rows[part]
+    def dropped(self, view: int, block: slice, source: int, threshold: Tensor, out: Tensor) -> None:
+        """Writes True where the cosine of a block of a view's rows with those of ``source`` is above the threshold."""
+        rows, keys = self.rows[view][block], self.rows[source]
         cosines = torch.mm(rows, keys.T, out=self._block(len(rows), len(keys)))
         torch.gt(cosines, threshold[block].unsqueeze(1), out=out)
 
@@ -53,6 +53,6 @@ class Guide:
             self._memory[:] = [self.rows[0].new_empty(rows * columns)]
         return self._memory[0][: rows * columns].view(rows, columns)
 
-    def cosines(self, row: int, block: slice | Tensor, part: int) -> Tensor:
-        """Cosines of a block of rows, or of those of some indices, with the rows of ``part``: (B, M)."""
-        return self.rows[row][block] @ self.rows[part].T
+    def cosines(self, view: int, block: slice | Tensor, source: int) -> Tensor:
+        """Cosines of a block of a view's rows, or of those of some indices, with those of ``source``: (B, M)."""
+        return self.rows[view][block] @ self.rows[source].T

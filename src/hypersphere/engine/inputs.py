@@ -68,7 +68,7 @@ OPTIONAL = tuple(each.name for each in fields(Inputs) if each.default is None or
 def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None = None) -> tuple[Batch, list[Tensor]]:
     """The batch of all processes, from checked inputs, and the inverse norms of this process's views and negatives.
 
-    requests: a few numbers that every process sends to every other.
+    requests: what this process asks of the evaluation, in a few numbers that every other is told.
     """
     rows, inverses, own_negatives = _rows(objective, inputs)
     labels = None if inputs.labels is None else inputs.labels.long()

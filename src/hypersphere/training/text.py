@@ -60,7 +60,7 @@ class TextTrainer(ObjectiveTraining, SentenceTransformerTrainer):  # type: ignor
             ids = _ids(gather_rows(inputs["text_ids"], shard))
             pairs = equal_pairs(**ids)
             self.loss.masked_pairs += pairs
-            known = {name: shard.own(each) for name, each in ids.items()} if pairs else {}
+            known = {name: shard.local(each) for name, each in ids.items()} if pairs else {}
         return known | self._guide_rows(inputs)
 
     def known_alone(self, inputs: Inputs) -> dict[str, Any]:

@@ -247,7 +247,7 @@ class Batches(Sampler[list[int]]):
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
         order = torch.randperm(self.rows, generator=generator)
         for start in range(0, len(self) * self.size, self.size):
-            yield self.shard.own(order[start : start + self.size]).tolist()
+            yield self.shard.local(order[start : start + self.size]).tolist()
 
 
 class Loader(DataLoader[Any]):

@@ -171,7 +171,7 @@ def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tup
                     continue
                 total.positives[view].addcmul_(part.positives[view], weight)
                 if grad is not None and rows is not None:
-                    batch.shard.own(rows).addcmul_(batch.shard.own(grad), weight.unsqueeze(1))
+                    batch.shard.local(rows).addcmul_(batch.shard.local(grad), weight.unsqueeze(1))
     return values, accumulators
 
 
@@ -193,7 +193,7 @@ def _couple(
         each = iter(grads[: len(flat)])
         by_direction = [{name: next(each) for name in of_direction} for of_direction in leaves]
         weights: list[Weights] = [
-            {name: batch.shard.own(grad) for name, grad in of_direction.items() if grad is not None}
+            {name: batch.shard.local(grad) for name, grad in of_direction.items() if grad is not None}
             for of_direction in by_direction
         ]
         coupling.append((weights, grads[len(flat) :]))
@@ -217,7 +217,7 @@ def _raw_grads(
             grads.append(None)
             continue
         shard = batch.shard_of(index)
-        grad = shard.own(rows)
+        grad = shard.local(rows)
         _finish_rows(plan, batch, accumulator, index, grad, inverse[index])
         if plan.objective.rows is not None:
             grad = _through_rows(plan, z, grad)
@@ -255,18 +255,18 @@ def _finish_rows(
     """Adds the positives' part to the gradient of a view's rows, then carries it from unit rows h to raw ones:
     (I - h hᵀ) ∂L/∂h over the norm. It works in place, on a few rows at a time, while they are in cache."""
     objective, shard = plan.objective, batch.shard_of(index)
-    own = shard.own(batch.rows[index])
+    own = shard.local(batch.rows[index])
     of_positives = []
     for direction, grads in zip(directions(objective, batch), accumulator.positives, strict=True):
         if bool(grads.any()):
             if index == direction.anchor:
-                of_positives.append((grads, direction.other))
-            if index == direction.other and not objective.one_sided:
+                of_positives.append((grads, direction.positive_view))
+            if index == direction.positive_view and not objective.one_sided:
                 of_positives.append((grads, direction.anchor))
     for part in slices(0, len(grad), CACHED_ROWS):
         rows, h = grad[part], own[part]
         for grads, other in of_positives:
-            rows.addcmul_(grads[part].unsqueeze(1), apply_metric(objective, shard.own(batch.rows[other])[part]))
+            rows.addcmul_(grads[part].unsqueeze(1), apply_metric(objective, shard.local(batch.rows[other])[part]))
         if objective.rows is None:
             rows.addcmul_((rows * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse[part])
 

@@ -64,7 +64,7 @@ def sweep_each_statistic(
 
 def _sweep(objective: PairContract, direction: Direction, demand: Demand | None, block_rows: int | None) -> Statistics:
     batch, shard = direction.batch, direction.batch.shard
-    context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.other])
+    context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.positive_view])
     parameters = list(objective.parameters())
     widths = [direction.num_columns(read) for read in objective.reads]
     own_columns = 0 if batch.own_negatives is None else batch.own_negatives.num_columns
@@ -123,10 +123,10 @@ class _BlockGrad:
 
 
 def _similarities(objective: PairContract, direction: Direction, read: Read, block: slice, matrix: Tensor) -> None:
-    row, _ = direction.sources(read)
-    rows = apply_metric(objective, direction.batch.rows[row][block])
-    for part, place in direction.columns(read):
-        torch.mm(rows, direction.batch.rows[part].T, out=matrix[:, place])
+    view, _ = direction.sources(read)
+    rows = apply_metric(objective, direction.batch.rows[view][block])
+    for source, columns in direction.columns(read):
+        torch.mm(rows, direction.batch.rows[source].T, out=matrix[:, columns])
 
 
 def _graph(
@@ -136,7 +136,7 @@ def _graph(
     anchors' own negatives if there are any."""
     views, batch = direction.views(strip), direction.batch
     own = None if batch.own_negatives is None else batch.own_negatives.rows[direction.local(strip)].detach()
-    positive = positives(objective, views[direction.anchor], views[direction.other])
+    positive = positives(objective, views[direction.anchor], views[direction.positive_view])
     matrices = [matrix.detach() for matrix in strips]
     with torch.set_grad_enabled(grad):
         leaves = [*views, positive, *matrices]
@@ -151,13 +151,13 @@ def _accumulate(
     objective: PairContract, direction: Direction, read: Read, block: slice, accumulator: GradAccumulator, grad: Tensor
 ) -> None:
     """∂X += ∂S Y and ∂Y += ∂Sᵀ X."""
-    row, _ = direction.sources(read)
-    rows, plain = apply_metric(objective, direction.batch.rows[row][block]), objective.metric(grad) is None
-    for part, place in direction.columns(read):
-        keys = direction.batch.rows[part]
+    view, _ = direction.sources(read)
+    rows, plain = apply_metric(objective, direction.batch.rows[view][block]), objective.metric(grad) is None
+    for source, columns in direction.columns(read):
+        keys = direction.batch.rows[source]
         if plain:
-            accumulator.add_product(row, block, grad[:, place], keys)
-        elif accumulator.like[row] is not None:
-            accumulator.add(row, block, apply_metric(objective, grad[:, place] @ keys))
+            accumulator.add_product(view, block, grad[:, columns], keys)
+        elif accumulator.like[view] is not None:
+            accumulator.add(view, block, apply_metric(objective, grad[:, columns] @ keys))
         if not objective.one_sided:
-            accumulator.add_product(part, slice(0, len(keys)), grad[:, place].T, rows)
+            accumulator.add_product(source, slice(0, len(keys)), grad[:, columns].T, rows)

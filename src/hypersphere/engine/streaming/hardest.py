@@ -39,7 +39,7 @@ def sweep(
 ) -> Statistics:
     """Visits this process's anchors once: returns their statistics, adds to the accumulators' gradients."""
     batch, shard = direction.batch, direction.batch.shard
-    context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.other])
+    context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.positive_view])
     parameters = list(objective.parameters())
     active = [each for each in accumulators if each.weights[direction.anchor]]
     widths = [direction.num_columns(read) for read in objective.reads]
@@ -53,7 +53,7 @@ def sweep(
         hardest = tuple(each.similarities(here) for each in by_read)
         # 2. The formula, as a small autograd graph.
         with torch.set_grad_enabled(bool(active)):
-            positive = positives(objective, views[direction.anchor], views[direction.other])
+            positive = positives(objective, views[direction.anchor], views[direction.positive_view])
             leaves = [*views, positive, *hardest]
             for leaf, moves in zip(leaves, direction.moving(objective), strict=True):
                 leaf.requires_grad_(moves and bool(active))
@@ -129,12 +129,12 @@ def _hardest(objective: PairContract, direction: Direction, read: Read, rows: in
 
 def _similarities(objective: PairContract, direction: Direction, read: Read, block: slice, memory: Tensor) -> Tensor:
     """The similarities (B, M) of a block of anchors with their negatives, -inf in other columns."""
-    row, _ = direction.sources(read)
-    rows = apply_metric(objective, direction.batch.rows[row][block])
+    view, _ = direction.sources(read)
+    rows = apply_metric(objective, direction.batch.rows[view][block])
     width = direction.num_columns(read)
     matrix = memory.flatten()[: len(rows) * width].view(len(rows), width)
-    for part, place in direction.columns(read):
-        torch.mm(rows, direction.batch.rows[part].T, out=matrix[:, place])
+    for source, columns in direction.columns(read):
+        torch.mm(rows, direction.batch.rows[source].T, out=matrix[:, columns])
     return fill_entries(matrix, direction.excluded(read, block), -inf)
 
 
@@ -143,18 +143,18 @@ def _accumulate(
 ) -> None:
     """∂x_i += ∂s_ij y_j and ∂y_j += ∂s_ij x_i for every entry (i, j).
 
-    An entry in the columns of another part adds 0 times some row: to pick those of this part, a device would have to
+    An entry in the columns of another source adds 0 times some row: to pick those of this one, a device would have to
     report how many they are.
     """
-    row, _ = direction.sources(read)
+    view, _ = direction.sources(read)
     rows = direction.batch.rows
-    for part, place in direction.columns(read):
-        if place.start == place.stop:
+    for source, columns in direction.columns(read):
+        if columns.start == columns.stop:
             continue
-        here = (grad.columns >= place.start) & (grad.columns < place.stop)
-        j, value = torch.where(here, grad.columns - place.start, 0), torch.where(here, grad.values, 0).unsqueeze(1)
-        of_keys = None if objective.one_sided else accumulator.get(part)
-        if accumulator.like[row] is not None:
-            accumulator.add(row, grad.block, apply_metric(objective, rows[part][j]) * value)
+        here = (grad.columns >= columns.start) & (grad.columns < columns.stop)
+        j, value = torch.where(here, grad.columns - columns.start, 0), torch.where(here, grad.values, 0).unsqueeze(1)
+        of_keys = None if objective.one_sided else accumulator.get(source)
+        if accumulator.like[view] is not None:
+            accumulator.add(view, grad.block, apply_metric(objective, rows[source][j]) * value)
         if of_keys is not None:
-            of_keys.index_add_(0, j, apply_metric(objective, rows[row][grad.block]) * value)
+            of_keys.index_add_(0, j, apply_metric(objective, rows[view][grad.block]) * value)

@@ -45,7 +45,7 @@ def sweep(
 ) -> Statistics:
     """Visits this process's anchors once: returns their statistics, adds to the accumulators' gradients."""
     batch, shard = direction.batch, direction.batch.shard
-    context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.other])
+    context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.positive_view])
     parameters = list(objective.parameters())
     active = [each for each in accumulators if each.weights[direction.anchor]]
     widths = [direction.num_columns(read) for read in objective.reads]
@@ -60,7 +60,7 @@ def sweep(
         sums, own, num_negatives = [total for total, _, _ in totals], totals[0][1], tuple(num for _, _, num in totals)
         # 2. The formula, as a small autograd graph. The own instance of "cross" and "both" is the positive.
         of_cross = batch.in_batch and objective.reads[0] in ("cross", "both")
-        positive = own if of_cross else positives(objective, views[direction.anchor], views[direction.other])
+        positive = own if of_cross else positives(objective, views[direction.anchor], views[direction.positive_view])
         with torch.set_grad_enabled(bool(active)):
             logsumexp = tuple(total.log() for total in sums)
             leaves = [*views, positive, *logsumexp]
@@ -95,9 +95,10 @@ def _sums(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Fills a block with exp(scale · s), 0 where a column is no negative. Returns the sums of its rows, (B, M) -> (B,),
     the similarities with the own instances (B,), which the zeros replace, and the numbers of negatives (B,)."""
-    row, _ = direction.sources(read)
-    for part, place in direction.columns(read):
-        _scaled_similarities(direction.batch.rows[row][block], direction.batch.rows[part], scale, powers[:, place])
+    view, _ = direction.sources(read)
+    for source, columns in direction.columns(read):
+        keys = direction.batch.rows[source]
+        _scaled_similarities(direction.batch.rows[view][block], keys, scale, powers[:, columns])
     of_own = powers.diagonal(block.start) / scale.value
     excluded = direction.excluded(read, block)
     fill_entries(powers, excluded, -inf)
@@ -118,21 +119,21 @@ def _accumulate(
     weight: Tensor,
 ) -> None:
     """∂X += w ⊙ (E Y) and ∂Y += Eᵀ (w ⊙ X); and ∂scale = Σ_ij w_i e_ij s_ij / scale, if it is learned."""
-    row, _ = direction.sources(read)
-    moves = row == direction.anchor or not objective.one_sided
-    rows = direction.batch.rows[row][block]
-    for part, place in direction.columns(read):
-        keys = direction.batch.rows[part]
+    view, _ = direction.sources(read)
+    moves = view == direction.anchor or not objective.one_sided
+    rows = direction.batch.rows[view][block]
+    for source, columns in direction.columns(read):
+        keys = direction.batch.rows[source]
         if scale.learned:  # Σ_j w_i e_ij s_ij = x_i · Σ_j w_i e_ij y_j
-            grad = torch.mm(powers[:, place], keys).mul_(weight)
+            grad = torch.mm(powers[:, columns], keys).mul_(weight)
             along_scale = (grad * rows).sum() / scale.value
             accumulator.add_to_parameters(_grads_of_scale(scale, along_scale, list(objective.parameters())))
             if moves:
-                accumulator.add(row, block, grad)
+                accumulator.add(view, block, grad)
         elif moves:
-            accumulator.add_product(row, block, powers[:, place], keys, weight)
+            accumulator.add_product(view, block, powers[:, columns], keys, weight)
         if not objective.one_sided:
-            accumulator.add_product(part, slice(0, len(keys)), powers[:, place].T, rows * weight)
+            accumulator.add_product(source, slice(0, len(keys)), powers[:, columns].T, rows * weight)
 
 
 def _grads_of_scale(scale: Scale, along_scale: Tensor, parameters: Sequence[torch.nn.Parameter]) -> list[Tensor | None]:
@@ -189,7 +190,7 @@ def differentiate_symmetric(
     views = [rows.detach().requires_grad_() for rows in batch.rows[:-1]]
     everything = directions(objective, batch)
     positive = [
-        positives(objective, batch.rows[each.anchor].detach(), batch.rows[each.other].detach()).requires_grad_()
+        positives(objective, batch.rows[each.anchor].detach(), batch.rows[each.positive_view].detach()).requires_grad_()
         for each in everything
     ]
     with torch.enable_grad():
@@ -258,7 +259,7 @@ def _statistics(
 ) -> Statistics:
     """The statistics of all anchors of a direction."""
     with torch.no_grad():
-        context = objective.prepare(views[direction.anchor].detach(), views[direction.other].detach())
+        context = objective.prepare(views[direction.anchor].detach(), views[direction.positive_view].detach())
     anchors = direction.anchors(objective, slice(0, len(positive)), views, positive, [], context)
     logsumexp = tuple(leaves[direction.sources(read)[0]] for read in objective.reads)
     num_negatives = tuple(direction.num_by_ids(read, anchors.block) for read in objective.reads)

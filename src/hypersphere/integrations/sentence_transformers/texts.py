@@ -74,4 +74,4 @@ def equal_text_ids(instances: Sequence[Tensor], negatives: Sequence[Tensor], gat
         some = any(flag for (flag,) in exchange([int(some)]))
     if not some:
         return {}
-    return {"ids": shard.own(ids), **({"ids_negatives": ids_negatives} if len(negatives) else {})}
+    return {"ids": shard.local(ids), **({"ids_negatives": ids_negatives} if len(negatives) else {})}
