@@ -22,7 +22,7 @@ from torch import Tensor
 
 from hypersphere.studies.benchmark.cases import as_loss, cases, inputs, step
 
-DEFAULT = ("koleo", "macl", "plus", "xclr", "artanh_infonce", "infonce")
+DEFAULT = ("koleo", "macl", "plus", "xclr", "mv_infonce", "mv_dhel", "artanh_infonce", "infonce")
 ROWS, FEW, DIM, REPEATS = 256, 16, 128, 200
 
 

@@ -12,7 +12,9 @@ from torch.nn.functional import softplus
 
 from hypersphere.engine import Inputs, Statistics
 from hypersphere.engine.batch import positives
+from hypersphere.engine.distributed import world_size
 from hypersphere.engine.inputs import assemble, check_inputs
+from hypersphere.geometry import unit
 from hypersphere.objectives.base import Objective, PairwiseObjective
 from hypersphere.objectives.logsumexp import LogSumObjective, energy_of
 from hypersphere.objectives.registry import register
@@ -93,8 +95,16 @@ class MACL(Objective):
         views = Inputs(inputs.z1, inputs.z2)
         check_inputs(views)
         with torch.no_grad():
-            batch, _ = assemble(softmax, views)  # of all processes
-            aligned = positives(softmax, *batch.rows[:2]).mean().item()
+            rows = _rows_of_all(softmax, views)
+            aligned = positives(softmax, *rows).mean().item()
         softmax.temperature = self.temperature * (1 + self.alpha * (aligned - self.a0))
         values: Statistics = self.change(softmax).evaluate(inputs, terms)
         return values
+
+
+def _rows_of_all(softmax: ReweightedSoftmax, views: Inputs) -> list[Tensor]:
+    """The unit rows of both views, of all processes."""
+    if world_size(softmax.gather) == 1:  # without the rest of a batch
+        return [unit(z) for z in views.all_views]
+    batch, _ = assemble(softmax, views)
+    return list(batch.rows[:2])

@@ -89,6 +89,10 @@ NAMED = (
     Case("nonl", "nonl", plain=lambda o, a, b, y: plain.prototypes(a, b, y, o.prototypes, o.temperature, False)),
     Case("sphere_jepa", "sphere_jepa", plain=lambda o, a, b, y: plain.sphere_jepa(a, b)),
     Case("xclr", "xclr", plain=lambda o, a, b, y: plain.xclr(a, b, a.detach())),
+    Case("mv_infonce", "mv_infonce", plain=lambda o, a, b, y: plain.mv_infonce(a, b)),
+    Case("mv_dhel", "mv_dhel", plain=lambda o, a, b, y: plain.mv_dhel(a, b)),
+    Case("pairwise", "pairwise", plain=lambda o, a, b, y: plain.infonce(a, b)),
+    Case("guided", "guided", plain=lambda o, a, b, y: plain.guided(a, b, a.detach())),
     Case("triplet", "triplet", plain=lambda o, a, b, y: plain.met(a, b)),
 )
 

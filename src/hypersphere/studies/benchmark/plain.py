@@ -6,6 +6,7 @@ The engine is measured against them. h, h' are the unit rows of the two views (N
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import torch
 import torch.nn.functional as F
@@ -303,6 +304,33 @@ def macl(z1: Tensor, z2: Tensor, temperature: float = 0.1, alpha: float = 0.5) -
     logits = (z @ z.T / (temperature * (1 + alpha * aligned))).masked_fill(_eye(len(z), z), -torch.inf)
     losses = F.cross_entropy(logits, torch.arange(len(z), device=z.device).roll(len(z1)), reduction="none")
     return (losses / (1 - torch.exp(-losses)).detach()).mean()
+
+
+def guided(z1: Tensor, z2: Tensor, guide: Tensor, temperature: Number = 0.05) -> Tensor:
+    """InfoNCE without the columns that the guide finds more similar to an anchor than its positive, seen as the same
+    row of the guide."""
+    logits = F.normalize(z1, dim=1) @ F.normalize(z2, dim=1).T / temperature
+    rows = F.normalize(guide, dim=1)
+    cosines = rows @ rows.T
+    logits = logits.masked_fill(cosines > cosines.diagonal().unsqueeze(1) + 1e-6, -torch.inf)
+    return F.cross_entropy(logits, torch.arange(len(logits), device=logits.device))
+
+
+def mv_infonce(*views: Tensor, temperature: Number = 0.5) -> Tensor:
+    number, size = len(views), len(views[0])
+    z = F.normalize(torch.cat(views), dim=1)  # (VN, D)
+    logits = (z @ z.T / temperature).masked_fill(_eye(len(z), z), -torch.inf)
+    positives = logits.view(number, size, number, size).diagonal(dim1=1, dim2=3)  # (V, V, N)
+    everything = logits.logsumexp(dim=1).view(number, size).logsumexp(dim=0)
+    return (everything - positives.logsumexp(dim=(0, 1))).mean()
+
+
+def mv_dhel(*views: Tensor, temperature: Number = 0.5) -> Tensor:
+    z = [F.normalize(view, dim=1) for view in views]
+    own = _eye(len(z[0]), z[0])
+    energies = [(x @ x.T / temperature).masked_fill(own, -torch.inf).logsumexp(dim=1) for x in z]
+    positives = torch.stack([(x * y).sum(dim=1) / temperature for x, y in combinations(z, 2)])
+    return (torch.stack(energies).sum(dim=0) - positives.logsumexp(dim=0)).mean()
 
 
 def artanh_infonce(z1: Tensor, z2: Tensor, scale: float = 2.0) -> Tensor:
