@@ -16,7 +16,7 @@ import yaml
 
 import hypersphere as hs
 from hypersphere.objectives import table
-from hypersphere.studies.benchmark import overview
+from hypersphere.studies.benchmark import summary
 from hypersphere.studies.benchmark.measures import format_ratio, format_seconds
 from hypersphere.training import keys
 
@@ -112,9 +112,9 @@ def test_links_within_the_repository_lead_somewhere(document: str) -> None:
 def test_the_readmes_speed_is_the_benchmarks() -> None:
     folder = RESULTS / "objectives"
     about = json.loads((folder / "benchmark.json").read_text(encoding="utf-8"))
-    (text,) = overview.overview(about["cells"], about)
+    (text,) = summary.overview(about["cells"], about)
     for document in (ROOT / "README.md", folder / "benchmark.md"):
-        assert text in document.read_text(encoding="utf-8"), "run: " + (overview.__doc__ or "").splitlines()[2].strip()
+        assert text in document.read_text(encoding="utf-8"), "run: " + (summary.__doc__ or "").splitlines()[2].strip()
 
 
 def test_the_speed_pages_medians_are_the_benchmarks() -> None:

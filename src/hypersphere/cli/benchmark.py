@@ -22,7 +22,7 @@ from hypersphere.figures import draw_growth
 from hypersphere.objectives.files import blame
 from hypersphere.report import atomic_write
 from hypersphere.studies.arguments import INTERRUPTED
-from hypersphere.studies.benchmark import overview, summary
+from hypersphere.studies.benchmark import summary
 from hypersphere.studies.benchmark.cases import OURS, Case, cases, chosen, inputs, source_of, step
 from hypersphere.studies.benchmark.cells import Cells
 from hypersphere.studies.benchmark.measures import format_duration, free_memory, machine
@@ -235,7 +235,7 @@ def _write(results: summary.Summary, out: Path, files: dict[str, Path]) -> None:
             title = "Objectives: time and memory against the batch size"
             chart = draw_growth(title, results.panels(), OURS, results.notes()[0])
             written.append(("chart", atomic_write(out / "benchmark.png", chart)))
-            if small := overview.chart(results.rows(), results.about):
+            if small := summary.chart(results.rows(), results.about):
                 written.append(("overview", atomic_write(out / "overview.png", small)))
         except ImportError:
             typer.echo("There is no chart without matplotlib: pip install 'hypersphere-lab[figures]'.", err=True)

@@ -9,8 +9,7 @@ import pytest
 
 from hypersphere.studies.benchmark import engine
 from hypersphere.studies.benchmark.cases import Case
-from hypersphere.studies.benchmark.engine import Parts, main
-from hypersphere.studies.benchmark.engine_page import page
+from hypersphere.studies.benchmark.engine import Parts, main, page
 
 
 def test_the_benchmark_writes_its_numbers_and_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.studies.benchmark import overview
+from hypersphere.studies.benchmark import summary as at_a_glance
 from hypersphere.studies.benchmark.cells import FAILED, OVER_MEMORY, OVER_TIME, Cell, Cells
 from hypersphere.studies.benchmark.summary import Summary
 
@@ -81,17 +81,17 @@ def test_an_objective_slower_than_its_plain_form_is_named(summary: Summary) -> N
 
 def test_the_overview_is_made_again_from_the_folder(summary: Summary, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{overview.BEGIN}\nold\n{overview.END}\nafter\n", encoding="utf-8")
+    readme.write_text(f"before\n{at_a_glance.BEGIN}\nold\n{at_a_glance.END}\nafter\n", encoding="utf-8")
     (tmp_path / "benchmark.json").write_text(summary.as_json(), encoding="utf-8")
-    assert overview.main([str(tmp_path), str(readme)]) == 0
-    (text,) = overview.overview(summary.rows(), ABOUT)
+    assert at_a_glance.main([str(tmp_path), str(readme)]) == 0
+    (text,) = at_a_glance.overview(summary.rows(), ABOUT)
     assert readme.read_text(encoding="utf-8") == f"before\n{text}\nafter\n"
     assert (tmp_path / "overview.png").read_bytes().startswith(b"\x89PNG")
     readme.write_text("no marks", encoding="utf-8")
-    assert overview.main([str(tmp_path), str(readme)]) == 2 and readme.read_text(encoding="utf-8") == "no marks"
+    assert at_a_glance.main([str(tmp_path), str(readme)]) == 2 and readme.read_text(encoding="utf-8") == "no marks"
 
 
 def test_there_is_no_overview_without_plain_forms(tmp_path: Path) -> None:
     cells = Cells(tmp_path, {})
     cells.keep(Cell("infonce", "hypersphere", 64, {"a": 0.1}, 10))
-    assert overview.BEGIN not in Summary(cells, ABOUT, {}).as_markdown()
+    assert at_a_glance.BEGIN not in Summary(cells, ABOUT, {}).as_markdown()
