@@ -65,14 +65,29 @@ def test_the_python_pages_toy_encoder_trains_with_ten_objectives(capsys: pytest.
     assert len(capsys.readouterr().out.splitlines()) == 10
 
 
-@pytest.mark.parametrize("section", ["open_clip", "lightly", "pytorch-metric-learning", "SupContrast and others"])
+def adapters() -> dict[str, str]:
+    """The code of the integrations page, by section."""
+    page = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
+    sections = (text.partition("\n") for text in page.split("\n## ")[1:])
+    return {name: "".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)) for name, _, text in sections}
+
+
+RUN_ELSEWHERE = {  # in tests/integrations, where their libraries need more
+    "sentence-transformers", "transformers", "Lightning", "accelerate and a plain loop", "torchmetrics",
+    "torch.compile, FSDP, bf16, accumulation, checkpointing",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("section", [name for name, block in adapters().items() if block and name not in RUN_ELSEWHERE])
 def test_the_call_forms_of_the_integrations_page_run_as_printed(section: str) -> None:
     """In this process: they need neither a main module nor several processes."""
-    page = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
-    (text,) = re.findall(rf"^## {section}\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
-    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    block = adapters()[section]
     assert len(block.splitlines()) <= 12  # ten without the imports
     exec(block, {})
+
+
+def test_the_other_sections_of_the_integrations_page_are_run_by_their_tests() -> None:
+    assert {name for name in RUN_ELSEWHERE if adapters().get(name)} == RUN_ELSEWHERE
 
 
 def test_the_three_contracts_of_the_engine_page_stream_as_it_says() -> None:

@@ -288,9 +288,10 @@ class Direction:
         matrices: list[Tensor],
         context: object,
         own_negatives: Tensor | None = None,
+        asked: list[Tensor] | None = None,
     ) -> Anchors:
         """The anchors of a block of rows, which ``views`` holds in every view, and ``own_negatives`` (B, M, D) those of
-        each; no matrices and no masks where the objective sees only a summary of them."""
+        each; no matrices and no masks where the objective sees only a summary of them. ``asked``: see ``distances``."""
         x, y = views[self.anchor], views[self.positive_view]
         reads = objective.reads if matrices else ()
         masks = self._masks(reads, block)
@@ -307,7 +308,7 @@ class Direction:
         elif objective.rows is None and objective.metric(x) is None:
             with_vectors(positive, PairDistances(x, y))
             for read, matrix in zip(reads, matrices, strict=True):
-                with_vectors(matrix, self.distances(read, block))
+                with_vectors(matrix, self.distances(read, block, asked))
         return Anchors(
             rows=x,
             others=y,
@@ -363,13 +364,12 @@ class Direction:
             masks.append(shared[key])
         return masks
 
-    def distances(self, read: Read, block: slice) -> MatrixDistances:
-        """Squared distances of a block of a matrix's rows to its columns, to all digits."""
+    def distances(self, read: Read, block: slice, asked: list[Tensor] | None = None) -> MatrixDistances:
+        """Squared distances of a block of a matrix's rows to its columns, to all digits; with a list, the block adds
+        to it whether it needs them, and does without."""
         view, sources = self.sources(read)
-        rows = self.batch.rows
-        return MatrixDistances(
-            rows[view], block, tuple(rows[source] for source in sources), self.own_instances(read, block).starts
-        )
+        keys = tuple(self.batch.rows[source] for source in sources)
+        return MatrixDistances(self.batch.rows[view], block, keys, self.own_instances(read, block).starts, asked)
 
 
 def apply_metric(objective: PairContract, rows: Tensor) -> Tensor:

@@ -4,6 +4,10 @@ The loop computes the similarities of a block of anchors and cuts the block into
 autograd graph of its own: similarities are its leaves, the objective's ``block`` is its formula, and the gradient with
 respect to the strip overwrites the similarities. Two matrix products add the block's gradient to those of the
 embeddings, and the block is dropped.
+
+A formula of distances needs more digits than cosines have where rows nearly coincide. A CPU looks for such rows in
+every strip. Another device would have to be waited for, so a strip that may have such rows counts for nothing if it has
+them, the device is asked once, after the last block, and those strips are computed again.
 """
 
 from __future__ import annotations
@@ -73,7 +77,9 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
         strip_rows = min(strip_rows, rows_in_cache(batch.rows[0]))
     memory = [batch.rows[0].new_empty(min(rows, shard.size), width) for width in widths]
     statistics: Statistics = {}
-    for block in slices(shard.start, shard.stop, rows):
+    undecided: list[tuple[slice, Tensor]] = []  # strips, and whether their cosines lack digits
+
+    def visit(block: slice, wait: bool) -> None:
         # 1. Similarities of the block.
         matrices = [matrix[: block.stop - block.start] for matrix in memory]
         for read, matrix in zip(objective.reads, matrices, strict=True):
@@ -84,7 +90,11 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
             inside = slice(strip.start - block.start, strip.stop - block.start)
             # 2. The formula, as an autograd graph of the strip alone.
             strips = [matrix[inside] for matrix in matrices]
-            out, leaves = _graph(objective, direction, strip, strips, context, demand is not None)
+            asked: list[Tensor] | None = None if wait else []
+            out, leaves = _graph(objective, direction, strip, strips, context, demand is not None, asked)
+            near = torch.stack(asked).any() if asked else None
+            if near is not None:
+                undecided.append((strip, near))
             record(statistics, out, direction.local(strip), shard.size)
             # 3. ∂S of the strip. That of the last accumulator takes the place of the similarities.
             demanded = [] if demand is None else demand(out, strip)
@@ -92,6 +102,8 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
             for number, (accumulator, pairs) in enumerate(demanded):
                 last = number == len(demanded) - 1
                 grads = grads_of(pairs, [*leaves, *parameters], retain=not last)
+                if near is not None:
+                    grads = [None if grad is None else torch.where(near, 0, grad) for grad in grads]
                 num_own = int(batch.own_negatives is not None)
                 of_anchors, of_matrices, of_own, of_parameters = cut(grads, batch.num_views + 1, len(matrices), num_own)
                 accumulator.add_of_anchors(direction, strip, of_anchors)
@@ -104,6 +116,14 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
         for (number, index), of_block in block_grads.items():
             if of_block.grad is not None:
                 _accumulate(objective, direction, objective.reads[index], block, accumulators[number], of_block.grad)
+
+    for block in slices(shard.start, shard.stop, rows):
+        visit(block, wait=batch.rows[0].is_cpu)
+    if undecided:
+        answers = torch.stack([near for _, near in undecided]).tolist()  # the one wait
+        for (strip, _), near in zip(undecided, answers, strict=True):
+            if near:
+                visit(strip, wait=True)
     return statistics
 
 
@@ -130,7 +150,13 @@ def _similarities(objective: PairContract, direction: Direction, read: Read, blo
 
 
 def _graph(
-    objective: PairContract, direction: Direction, strip: slice, strips: list[Tensor], context: Any, grad: bool
+    objective: PairContract,
+    direction: Direction,
+    strip: slice,
+    strips: list[Tensor],
+    context: Any,
+    grad: bool,
+    asked: list[Tensor] | None,
 ) -> tuple[Statistics, list[Tensor]]:
     """The statistics of a strip of anchors, and the leaves of their graph: all views, positives, matrices, and the
     anchors' own negatives if there are any."""
@@ -144,7 +170,8 @@ def _graph(
             leaf.requires_grad_(grad and moves)
         if own is not None:
             leaves.append(own.requires_grad_(grad and not objective.one_sided))
-        return objective.block(direction.anchors(objective, strip, views, positive, matrices, context, own)), leaves
+        anchors = direction.anchors(objective, strip, views, positive, matrices, context, own, asked)
+        return objective.block(anchors), leaves
 
 
 def _accumulate(

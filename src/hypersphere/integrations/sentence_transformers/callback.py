@@ -36,7 +36,7 @@ class Callback(Monitor):
     the held-out pairs is worse than before training.
 
     loss: the trainer's. A checkpoint gets its own parameters (a learned temperature) as loss.safetensors, and a
-        resumed run reads them.
+        resumed run reads them. It gets the trainer's prompts, see ``Loss``.
     held_out: an ``Evaluator``, whose texts are measured; the trainer may have the same one.
     training: an ``Evaluator`` with training texts; None: a sample of the trainer's dataset.
     every: steps between measurements; 0: as often as a twentieth of the time allows (see ``Monitor``).
@@ -125,6 +125,9 @@ class Callback(Monitor):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.model = unwrapped(kwargs["model"])
+        for each in self.loss.modules():
+            if isinstance(each, Loss) and args.prompts:
+                each.set_prompts(args.prompts)
         if self.journal.path is None:
             self.journal.path = Path(args.output_dir) / "metrics.jsonl"
         if self.training is None:

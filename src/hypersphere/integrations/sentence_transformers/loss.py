@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 from weakref import ref
 
@@ -18,7 +19,7 @@ from hypersphere.engine.distributed import Shard, exchange, gather_rows, own_ran
 from hypersphere.integrations.sentence_transformers.embed import attach, embed_in_chunks, refuse_layers, unwrapped
 from hypersphere.integrations.sentence_transformers.guide import Guide
 from hypersphere.integrations.sentence_transformers.terms import Terms
-from hypersphere.integrations.sentence_transformers.texts import equal_text_ids, text_hashes
+from hypersphere.integrations.sentence_transformers.texts import Unprompted, equal_text_ids, text_hashes
 from hypersphere.integrations.sentence_transformers.weights import Weighting
 from hypersphere.objectives import Objective, create_objective
 from hypersphere.objectives.base import within
@@ -27,6 +28,7 @@ from hypersphere.objectives.supervised import SupCon
 logger = logging.getLogger(__name__)
 Column = dict[str, Any]  # the tokens of one column of a batch, as the model takes them
 Reps = list[list[Tensor]]  # the embeddings of each column, in parts
+_PREFIX = "Hypersphere"
 
 
 class Loss(nn.Module):
@@ -37,6 +39,7 @@ class Loss(nn.Module):
         gradient is that of one process with the whole batch.
     mask_duplicates: rows that share a text, directly or through other rows, are no negatives of each other, and a hard
         negative is none where its text is the anchor's or its positive's. Texts are compared by their tokens.
+    prompts: the trainer's. A text under two prompts is one text, if they are given here or by our ``Callback``.
     guide: a SentenceTransformer, a function from texts to embeddings, or "self": drops negatives that it finds more
         similar to the anchor than the positive less ``guide_margin`` (``guide_strategy`` "absolute" or "relative").
     hard_negative_weight: SimCSE's; added to the logit of an anchor's own hard negatives.
@@ -49,6 +52,9 @@ class Loss(nn.Module):
 
     A column named label or score holds classes (supcon, cloa) or scores (cosent). Other objectives refuse it. supcon
     also takes one column of texts with a label: the positives are the other texts of the label.
+
+    A model card keeps one citation for each class of losses, so a loss gets a class named after its objective, such as
+    ``HypersphereDHEL``: a subclass of this one that adds nothing.
     """
 
     def __init__(
@@ -57,6 +63,7 @@ class Loss(nn.Module):
         objective: str | Objective = "infonce",
         *,
         mask_duplicates: bool = True,
+        prompts: str | Mapping[str, Any] | None = None,
         guide: SentenceTransformer | Callable[[list[str]], Any] | str | None = None,
         guide_margin: float = 0.0,
         guide_strategy: str = "absolute",
@@ -93,7 +100,16 @@ class Loss(nn.Module):
             self.weighting.check(self.objective)
         self.temperature_bounds = _checked_bounds(self.objective, temperature_bounds)
         self._known: tuple[list[Any], dict[str, Any]] = ([], {})
-        self._reported = False  # whether it was said that texts occur twice
+        self._reported: set[str] = set()  # what was said of the texts
+        self._unprompted: Unprompted | None = None
+        self.set_prompts(prompts)
+        if type(self) is Loss:
+            self.__class__ = _class_named(_PREFIX + "".join(type(each).__name__ for each in within(self.objective)))
+
+    def set_prompts(self, prompts: str | Mapping[str, Any] | None) -> None:
+        """Compares texts without these prompts from now on."""
+        unprompted = Unprompted(getattr(unwrapped(self.model), "tokenizer", None), prompts)
+        self._unprompted = unprompted if unprompted.prompts else None
 
     # --- called by the trainer
 
@@ -154,10 +170,10 @@ class Loss(nn.Module):
     @property
     def citation(self) -> str:
         sources = "; ".join(dict.fromkeys(each.citation() for each in within(self.objective) if each.citation()))
-        name = self.objective.name.replace("/", "-")
-        note = f"    note = {{Objective {self.objective.name}: {sources}}},\n" if sources else ""
+        names = [each.name for each in within(self.objective)]
+        note = f"    note = {{Objective {' of '.join(names)}: {sources}}},\n" if sources else ""
         return (
-            f"\n@software{{hypersphere-{name},\n    title = {{hypersphere}},\n"
+            f"\n@software{{hypersphere-{'-'.join(names).replace('/', '-')},\n    title = {{hypersphere}},\n"
             f"    author = {{{{The hypersphere authors}}}},\n{note}}}\n"
         )
 
@@ -233,18 +249,28 @@ class Loss(nn.Module):
     def _equal_texts(self, columns: list[Column]) -> dict[str, Any]:
         if not self.mask_duplicates or "ids" not in self.objective.takes:
             return {}
-        hashes = [text_hashes(column) for column in columns]
+        lengths = {str(column.get("prompt_length")) for column in columns}  # a number, or a tensor of one
+        if self._unprompted is None and len(lengths) > 1:
+            self._report(
+                "Columns have different prompts, so an equal text in two columns counts as two. "
+                "Loss(…, prompts=args.prompts) compares texts without them, and so does our Callback."
+            )
+        hashes = [self._unprompted.hashes(each) if self._unprompted else text_hashes(each) for each in columns]
         known = [each for each in hashes if each is not None]
         if len(known) < len(hashes):  # pictures or sounds
             return {}
         ids = equal_text_ids(known[: len(known) - len(self._hard(known))], self._hard(known), self.objective.gather)
-        if ids and not self._reported:
-            self._reported = True
-            logger.warning(
+        if ids:
+            self._report(
                 "Some rows of a batch share a text, so they are no negatives of each other. "
                 "batch_sampler=BatchSamplers.NO_DUPLICATES keeps them apart; mask_duplicates=False lets them count."
             )
         return ids
+
+    def _report(self, sentence: str) -> None:
+        if sentence not in self._reported:
+            self._reported.add(sentence)
+            logger.warning(sentence)
 
     def _guide_rows(self, columns: list[Column]) -> dict[str, Any]:
         if self._guide is None:
@@ -299,6 +325,18 @@ class Loss(nn.Module):
         low, high = map(math.log, self.temperature_bounds)
         for temperature in _learned_temperatures(self.objective):
             temperature.clamp_(low, high)
+
+
+@cache
+def _class_named(name: str) -> type[Loss]:
+    return type(name, (Loss,), {"__module__": __name__, "__doc__": Loss.__doc__})
+
+
+def __getattr__(name: str) -> type[Loss]:
+    """The class of a saved loss."""
+    if not name.startswith(_PREFIX):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _class_named(name)
 
 
 def _created(objective: str | Objective, settings: dict[str, Any]) -> Objective:

@@ -1,7 +1,8 @@
-"""A library that is missing or too old: one sentence with what to do."""
+"""What the package lists, and a library that is missing or too old: one sentence with what to do."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from importlib import metadata
 
@@ -58,3 +59,26 @@ def test_a_library_that_is_too_old_is_answered_with_the_version_it_takes(
 
 def test_the_package_lists_its_libraries_in_order() -> None:
     assert list(integrations.LIBRARIES) == sorted(integrations.LIBRARIES) == dir(integrations)
+    with pytest.raises(AttributeError, match=r"hypersphere\.integrations has no 'lightning2'; it has "):
+        _ = integrations.lightning2
+
+
+def test_sentence_transformers_missing_or_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "hypersphere.integrations.sentence_transformers"
+    module = importlib.import_module(name)
+    monkeypatch.setattr(metadata, "version", lambda _: "5.4.1")
+    with pytest.raises(ImportError, match=r"needs sentence-transformers 6\.0 or newer, not 5\.4\.1: pip install -U"):
+        importlib.reload(module)
+
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", absent)
+    monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(
+        ModuleNotFoundError, match=r"needs sentence-transformers: pip install 'hypersphere-lab\[text\]'"
+    ):
+        integrations.__getattr__("sentence_transformers")
+    monkeypatch.undo()
+    importlib.reload(module)
+    assert integrations.LIBRARIES["sentence_transformers"] == "hypersphere-lab[text]"
