@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hypersphere.engine import count, masked_logsumexp, masked_max, masked_mean, masked_min, masked_sum
-from hypersphere.engine.mask import Diagonals, fill, filled, mask_except
+from hypersphere.engine.mask import Diagonals, fill_outside, filled_outside, mask_except
 
 CPU = torch.device("cpu")
 
@@ -32,8 +32,8 @@ def test_a_mask_that_knows_its_exceptions_does_what_any_mask_does(entries: Any, 
     i, j = (~plain).nonzero()[0].tolist()
     x[i, j] = torch.inf  # what does not count may be anything
     assert torch.equal(count(knowing).long(), count(plain).long())
-    assert torch.equal(filled(x, knowing, -7.0), filled(x, plain, -7.0))
-    assert torch.equal(fill(x.clone(), knowing, -7.0), filled(x, plain, -7.0))
+    assert torch.equal(filled_outside(x, knowing, -7.0), filled_outside(x, plain, -7.0))
+    assert torch.equal(fill_outside(x.clone(), knowing, -7.0), filled_outside(x, plain, -7.0))
     weights = torch.randn(5, generator=generator, dtype=torch.float64)
     for reduction in (masked_sum, masked_logsumexp, masked_max, masked_mean, masked_min):
         grads = []

@@ -47,7 +47,7 @@ class Batch:
     extra_ids: Groups | None
     guide: Guide | None
     shard: Shard  # of the instances
-    extra: Shard  # of the negatives
+    extra_shard: Shard  # of the negatives
     own_negatives: OwnNegatives | None  # those of each anchor of this process
     in_batch: bool  # the other instances are negatives too
     requests: list[list[int]]  # by rank: what each process asks of this evaluation, as numbers that ``stream`` chose
@@ -76,7 +76,7 @@ class Batch:
 
     def shard_of(self, index: int) -> Shard:
         """The shard of a view or of the negatives."""
-        return self.extra if index == self.num_views else self.shard
+        return self.extra_shard if index == self.num_views else self.shard
 
 
 def directions(objective: PairContract, batch: Batch) -> list[Direction]:
@@ -122,11 +122,6 @@ class Direction:
     def num_extra(self, read: Read) -> int:
         """How many columns of a matrix are extra negatives."""
         return self.batch.num_extra if read in self.with_extra else 0
-
-    def local(self, block: slice) -> slice:
-        """A block of the batch's rows, counted from the first row of this process."""
-        start = self.batch.shard.start
-        return slice(block.start - start, block.stop - start)
 
     def views(self, block: slice) -> list[Tensor]:
         """A block of rows in all views, without gradient."""
@@ -305,10 +300,10 @@ class Direction:
                 for read, matrix in zip(reads, matrices, strict=True)
             ]
             masks, same = self._masks_with_own(reads, block, masks, same)
-        elif objective.rows is None and objective.metric(x) is None:
+        if objective.rows is None and objective.metric(x) is None:
             with_vectors(positive, PairDistances(x, y))
             for read, matrix in zip(reads, matrices, strict=True):
-                with_vectors(matrix, self.distances(read, block, asked))
+                with_vectors(matrix, self.distances(read, block, asked, own_negatives))
         return Anchors(
             rows=x,
             others=y,
@@ -338,7 +333,7 @@ class Direction:
     ) -> tuple[list[Tensor], list[Tensor]]:
         """The masks, and those of equal labels, with the anchors' own negatives as their last columns."""
         assert self.batch.own_negatives is not None
-        ids, here = self.batch.ids, self.local(block)
+        ids, here = self.batch.ids, self.batch.shard.within(block)
         mask = self.batch.own_negatives.mask(None if ids is None else ids.keys[block], here)
         has = [read in self.with_extra for read in reads]
         wider = [torch.cat([each, mask], dim=1) if own else each for each, own in zip(masks, has, strict=True)]
@@ -358,18 +353,23 @@ class Direction:
         shared: dict[object, Tensor] = {}
         masks = []
         for read in reads:
-            key = read if self.batch.judge is not None else self.num_columns(read)
+            by_position = self.num_own_instances(read), self.num_extra(read)
+            key = by_position if self.batch.judge is None else read
             if key not in shared:
                 shared[key] = self.mask(read, block)
             masks.append(shared[key])
         return masks
 
-    def distances(self, read: Read, block: slice, asked: list[Tensor] | None = None) -> MatrixDistances:
+    def distances(
+        self, read: Read, block: slice, asked: list[Tensor] | None = None, own_negatives: Tensor | None = None
+    ) -> MatrixDistances:
         """Squared distances of a block of a matrix's rows to its columns, to all digits; with a list, the block adds
         to it whether it needs them, and does without."""
         view, sources = self.sources(read)
         keys = tuple(self.batch.rows[source] for source in sources)
-        return MatrixDistances(self.batch.rows[view], block, keys, self.own_instances(read, block).starts, asked)
+        each = own_negatives.detach() if own_negatives is not None and read in self.with_extra else None
+        starts = self.own_instances(read, block).starts
+        return MatrixDistances(self.batch.rows[view], block, keys, starts, each, asked)
 
 
 def apply_metric(objective: PairContract, rows: Tensor) -> Tensor:

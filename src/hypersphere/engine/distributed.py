@@ -78,6 +78,10 @@ class Shard:
         """This process's part of rows that stand for the whole batch."""
         return rows[self.start : self.stop]
 
+    def within(self, block: slice) -> slice:
+        """A block of this process's rows, counted in the whole batch, as it is counted in the part."""
+        return slice(block.start - self.start, block.stop - self.start)
+
 
 Gather = Any  # True: the batch is that of the default group. A ProcessGroup: that of this group
 
@@ -179,6 +183,7 @@ def _announce(joint: _Joint, error: Exception) -> None:
 def _gathered_messages(status: int, joint: _Joint, numbers: list[int]) -> list[list[int]]:
     """Every rank's status, fingerprint of its settings, and numbers, padded to one length."""
     message = [status, joint.fingerprint, *numbers]
+    assert len(message) <= MESSAGE, "a longer message would not meet that of a process that failed"
     message += [0] * (MESSAGE - len(message))
     everyone: list[list[int]] = _gathered(torch.tensor(message, dtype=torch.int64)).tolist()
     return everyone
@@ -285,7 +290,7 @@ def wait_for_all(shard: Shard) -> None:
 
 def gather_rows(rows: Tensor, shard: Shard) -> Tensor:
     """The rows of all ranks in rank order; shards may be uneven or empty."""
-    if shard.world_size == 1:
+    if shard.world_size == 1 or not shard.total:
         return rows
     padded = rows.new_zeros(max(shard.sizes), *rows.shape[1:])
     padded[: len(rows)] = rows

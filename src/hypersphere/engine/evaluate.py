@@ -99,7 +99,7 @@ def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> S
     batch, _ = assemble(objective, inputs)
     summed = objective.sees == "logsumexp" and batch.own_negatives is None and not plain_operations()
     scale = usable_scale(objective) if summed else None
-    statistics = [_block(objective, direction, scale) for direction in directions(objective, batch)]
+    statistics = [_statistics(objective, direction, scale) for direction in directions(objective, batch)]
     if not terms and not objective.coupled:
         statistics = [{"loss": each["loss"]} for each in statistics]
     values = reduce_anchors(objective, statistics)
@@ -107,7 +107,7 @@ def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> S
     return values if terms else {"loss": values["loss"]}
 
 
-def _block(objective: PairContract, direction: Direction, scale: Scale | None) -> Statistics:
+def _statistics(objective: PairContract, direction: Direction, scale: Scale | None) -> Statistics:
     """The statistics of all anchors; with a scale, from the sums of their exponentials alone."""
     rows, own = direction.batch.rows, direction.batch.own_negatives
     x, y = rows[direction.anchor], rows[direction.positive_view]
@@ -126,7 +126,7 @@ def _block(objective: PairContract, direction: Direction, scale: Scale | None) -
         of_own = None if own is None else own.rows.detach() if objective.one_sided else own.rows
         return objective.block(direction.anchors(objective, everyone, views, positive, matrices, context, of_own))
     excluded = [direction.excluded(read, everyone) for read in reads]
-    sums = [_Sums.apply(m, e, scale.tensor) for m, e in zip(matrices, excluded, strict=True)]  # type: ignore[no-untyped-call]
+    sums = [_DiagonalAndLogSumExp.apply(m, e, scale.tensor) for m, e in zip(matrices, excluded, strict=True)]  # type: ignore[no-untyped-call]
     positive = sums[0][0] if on_diagonal else positives(objective, x, views[direction.positive_view])
     anchors = direction.anchors(objective, everyone, views, positive, [], context)
     num_negatives = tuple(direction.num_negatives(read, everyone, e) for read, e in zip(reads, excluded, strict=True))
@@ -142,9 +142,9 @@ def _similarities(objective: PairContract, direction: Direction, read: Read) -> 
     return torch.mm(apply_metric(objective, of_rows), (keys[0] if len(keys) == 1 else torch.cat(keys)).T)
 
 
-class _Sums(torch.autograd.Function):
-    """The diagonal x_ii (N,) of a matrix (N, M), and log Σ_j exp(scale · x_ij) (N,) without the excluded entries, to
-    which the diagonal belongs unless nothing reads it. For a scale at which exponentials of cosines stay in range."""
+class _DiagonalAndLogSumExp(torch.autograd.Function):
+    """The diagonal x_ii (N,) of a matrix (N, M), and log Σ_j exp(scale · x_ij) (N,) without the excluded entries, among
+    which the diagonal is whenever it is read. For a scale at which exponentials of cosines stay in range."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, excluded: Entries, scale: Tensor | float) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from hypersphere.engine.evaluate import without_autocast
 from hypersphere.engine.inputs import Inputs, assemble, check_inputs
 from hypersphere.engine.objective import FeatureContract, Statistics
 from hypersphere.engine.streaming.accumulate import grads_of_value
-from hypersphere.engine.streaming.function import scale_grads
+from hypersphere.engine.streaming.function import scale_grads, through_rows
 from hypersphere.torch_internals import uncompiled
 
 
@@ -70,8 +70,12 @@ class _Features(torch.autograd.Function):
         for value in values.values() if needs else ():
             grads = grads_of_value(value, [*leaves, *objective.parameters()])
             # Every rank computes the whole: it keeps the part of its own rows, and the parameters' as it is.
-            rows = [None if g is None else batch.shard.local(g) * batch.shard.world_size for g in grads[:num_views]]
-            saved += [*rows, *grads[num_views:]]
+            for z, of_all in zip(given[:num_views], grads[:num_views], strict=True):
+                local = None if of_all is None else batch.shard.local(of_all) * batch.shard.world_size
+                if local is not None and objective.rows is not None:
+                    local = through_rows(objective.rows, z, local)
+                saved.append(local)
+            saved += grads[num_views:]
         ctx.save_for_backward(*saved)
         return tuple(value.detach() for value in values.values())
 

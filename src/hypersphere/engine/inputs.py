@@ -48,7 +48,9 @@ class Inputs:
 
     def exchanged(self) -> Inputs:
         """The same with the first two views in each other's place."""
-        guide = self.guide if self.guide is None or isinstance(self.guide, Tensor) else self.guide[::-1]
+        guide = self.guide
+        if isinstance(guide, tuple):
+            guide = (guide[1], guide[0], *guide[2:])
         return replace(self, z1=self.z2, z2=self.z1, guide=guide)
 
     @property
@@ -97,7 +99,7 @@ def assemble(objective: RowContract, inputs: Inputs, requests: list[int] | None 
         extra_ids=None if extra_ids is None else Groups(extra_ids),
         guide=Guide(tuple(guide), inputs.rule) if guide else None,
         shard=shard,
-        extra=extra,
+        extra_shard=extra,
         own_negatives=own_negatives,
         in_batch=inputs.in_batch,
         requests=everyone,
@@ -137,9 +139,8 @@ def _known_negatives(inputs: Inputs) -> tuple[Tensor | None, Tensor | None, list
     num_extra = 0 if inputs.negatives is None or inputs.negatives.ndim == 3 else len(inputs.negatives)
     ids = extra_ids = None
     if inputs.ids is not None:
-        ids, unknown = inputs.ids.long(), inputs.ids.new_full((num_extra,), -1)
-        given = inputs.ids_negatives
-        extra_ids = (unknown if given is None or given.ndim == 2 else given).long()
+        ids, given = inputs.ids.long(), inputs.ids_negatives
+        extra_ids = ids.new_full((num_extra,), -1) if given is None or given.ndim == 2 else given.long()
     if inputs.guide is None:
         return ids, extra_ids, []
     guides = (inputs.guide,) if isinstance(inputs.guide, Tensor) else inputs.guide
@@ -268,7 +269,7 @@ def _check_guide(inputs: Inputs) -> None:
 def check_size(objective: RowContract, size: int) -> None:
     """Raises if the batch has too few instances for the objective."""
     if size < objective.fewest:
-        fewest = ("one instance", "two instances")[objective.fewest - 1]
+        fewest = {1: "one instance", 2: "two instances"}.get(objective.fewest, f"{objective.fewest} instances")
         short = ": a data loader's drop_last leaves out a short last batch" if size else ""
         raise ValueError(f"{_name(objective)} needs a batch of at least {fewest}; this one has {size}{short}")
 

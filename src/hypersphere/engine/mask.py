@@ -75,7 +75,7 @@ def known_to_hold(mask: Tensor) -> tuple[Tensor, Tensor] | None:
     return known.entries
 
 
-def filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
+def filled_outside(x: Tensor, mask: Tensor, value: float) -> Tensor:
     """A copy of x (B, M) with ``value`` where the mask does not hold; carries no gradient."""
     x, known = x.detach(), _exceptions(mask)
     if known is None or x.shape != mask.shape:
@@ -89,7 +89,7 @@ def filled(x: Tensor, mask: Tensor, value: float) -> Tensor:
     return out
 
 
-def fill(x: Tensor, mask: Tensor, value: float) -> Tensor:
+def fill_outside(x: Tensor, mask: Tensor, value: float) -> Tensor:
     """The same in place."""
     known = _exceptions(mask)
     if known is None or known.holds or x.shape != mask.shape:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from hypersphere.engine.mask import count, fill, filled, known_to_hold
+from hypersphere.engine.mask import count, fill_outside, filled_outside, known_to_hold
 from hypersphere.engine.objective import PairContract, Statistics
 from hypersphere.geometry.near import MatrixDistances, vectors_of, with_vectors
 from hypersphere.torch_internals import graph_is_freed, plain_operations
@@ -130,7 +130,7 @@ def masked_softmax(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tens
     moves = x.requires_grad or (isinstance(scale, Tensor) and scale.requires_grad)
     if plain_operations() or (torch.is_grad_enabled() and moves):
         return torch.softmax(torch.where(mask, x * scale, lowest), dim=1)
-    return torch.softmax(fill(x.detach() * scale, mask, lowest), dim=1)
+    return torch.softmax(fill_outside(x.detach() * scale, mask, lowest), dim=1)
 
 
 def softmax_weighted_sum(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tensor:
@@ -150,14 +150,14 @@ def _exponentials(x: Tensor, mask: Tensor, scale: Tensor | float) -> tuple[Tenso
         least, most = (factor * float(end) for end in torch.aminmax(x[0]))
         if abs(most - least) < MODERATE:
             highest = x.new_tensor(most)
-            powers = fill(torch.add(-highest, x, alpha=factor), mask, -math.inf)
+            powers = fill_outside(torch.add(-highest, x, alpha=factor), mask, -math.inf)
             total, rows = x.new_empty(len(x)), rows_in_cache(x)
             for part, sums in zip(powers.split(rows), total.split(rows), strict=True):
                 torch.sum(part.exp_(), dim=1, out=sums)
             least, most = (float(end) for end in torch.aminmax(total))
             if math.exp(-MODERATE) < least and most < math.exp(MODERATE):  # False also for NaN
                 return powers, total, highest
-    powers = fill(x * scale, mask, -math.inf)
+    powers = fill_outside(x * scale, mask, -math.inf)
     highest = powers.amax(dim=1).clamp_min_(torch.finfo(x.dtype).min) if x.shape[1] else x.new_zeros(len(x))
     powers.sub_(highest.unsqueeze(1)).exp_()
     return powers, powers.sum(dim=1), highest
@@ -204,7 +204,9 @@ def masked_max(x: Tensor, mask: Tensor) -> Tensor:
 
     For similarities it is that of the nearest vector, even where several are so near that their cosines are alike.
     """
-    known, vectors = filled(x, mask, -math.inf), vectors_of(x)
+    if not x.shape[1]:
+        return x.new_full(x.shape[:1], -math.inf)
+    known, vectors = filled_outside(x, mask, -math.inf), vectors_of(x)
     needs_column = x.requires_grad or plain_operations()
     column = argmax(known) if needs_column else None
     largest = known.amax(dim=1) if column is None else known.gather(1, column).squeeze(1)
@@ -218,7 +220,7 @@ def masked_max(x: Tensor, mask: Tensor) -> Tensor:
 
 def masked_argmax(x: Tensor, mask: Tensor) -> Tensor:
     """The column of the value of ``masked_max``: (B, M) -> (B, 1)."""
-    column, vectors = argmax(known := filled(x, mask, -math.inf)), vectors_of(x)
+    column, vectors = argmax(known := filled_outside(x, mask, -math.inf)), vectors_of(x)
     if isinstance(vectors, MatrixDistances):
         nearest = vectors.nearest(x.detach(), known.gather(1, column).squeeze(1), mask)
         if nearest is not None:
@@ -228,7 +230,9 @@ def masked_argmax(x: Tensor, mask: Tensor) -> Tensor:
 
 def masked_min(x: Tensor, mask: Tensor) -> Tensor:
     """Smallest value of each row, inf if nothing counts; of several, one receives the gradient: (B, M) -> (B,)."""
-    known = filled(x, mask, math.inf)
+    if not x.shape[1]:
+        return x.new_full(x.shape[:1], math.inf)
+    known = filled_outside(x, mask, math.inf)
     if not (x.requires_grad or plain_operations()):
         return known.amin(dim=1)
     column = argmax(known.neg_())
@@ -303,7 +307,7 @@ class _MaskedSumOf(torch.autograd.Function):
         ctx.curve = curve
         ctx.numbers = [None if isinstance(n, Tensor) else n for n in (scale, shift)]
         ctx.save_for_backward(x, mask, affine, *(n for n in (scale, shift) if isinstance(n, Tensor)))
-        return fill(curve.value(affine), mask, 0.0).sum(dim=1)
+        return fill_outside(curve.value(affine), mask, 0.0).sum(dim=1)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
@@ -318,7 +322,7 @@ class _MaskedSumOf(torch.autograd.Function):
             grads = list(torch.autograd.grad(total, wanted, upstream, create_graph=True))
             return None, grads.pop(0) if needs[1] else None, None, *(grads.pop(0) if n else None for n in needs[3:])
         factor = scale.reshape(()) if isinstance(scale, Tensor) else scale
-        derivative = fill(ctx.curve.derivative(affine if graph_is_freed() else affine.clone()), mask, 0.0)
+        derivative = fill_outside(ctx.curve.derivative(affine if graph_is_freed() else affine.clone()), mask, 0.0)
         along_x = saved_times(derivative, (upstream * factor).unsqueeze(1))
         of_scale = (sum_of_products(along_x, x) / factor).reshape(scale.shape) if needs[3] else None
         of_shift = (along_x.sum() / factor).reshape(shift.shape) if needs[4] else None
@@ -331,18 +335,21 @@ class _MaskedSumOf(torch.autograd.Function):
 def reduce_anchors(objective: PairContract, by_direction: list[Statistics]) -> Statistics:
     """Combines and reduces the statistics of all anchors in each direction, then joins the directions."""
     if objective.joined:
-        return {name: _reduce(value, objective.reduction) for name, value in objective.join(by_direction).items()}
-    reduced = []
-    for statistics in by_direction:
-        losses = objective.combine(statistics) if objective.coupled else statistics
-        if "loss" not in losses:
-            raise ValueError(
-                f"{type(objective).__name__}.combine names {', '.join(losses) or 'nothing'}, but no 'loss'"
-            )
-        reduced.append({name: _reduce(value, objective.reduction) for name, value in losses.items()})
+        return _reduced(objective, objective.join(by_direction), "join")
+    reduced = [
+        _reduced(objective, objective.combine(statistics) if objective.coupled else statistics, "combine")
+        for statistics in by_direction
+    ]
     if len(reduced) == 1:
         return reduced[0]
     return {name: _join(objective, [each[name] for each in reduced]) for name in reduced[0]}
+
+
+def _reduced(objective: PairContract, losses: Statistics, method: str) -> Statistics:
+    if "loss" not in losses:
+        names = ", ".join(losses) or "nothing"
+        raise ValueError(f"{type(objective).__name__}.{method} names {names}, but no 'loss'")
+    return {name: _reduce(value, objective.reduction) for name, value in losses.items()}
 
 
 def uniform_weight(objective: PairContract, num_anchors: int, num_directions: int) -> float:

@@ -98,6 +98,7 @@ class MatrixDistances:
     block: slice  # B of them
     keys: tuple[Tensor, ...]  # (M_1, D), …, M in all
     own: tuple[int, ...]  # the columns where diagonals begin that are skipped: those of each row's own instance
+    each: Tensor | None = None  # (B, K, D) further keys, those of each row alone
     asked: list[Tensor] | None = None  # gets whether any are near, to be read later; cosines must do until then
 
     @torch.no_grad()
@@ -129,6 +130,8 @@ class MatrixDistances:
             wide = keys.double()
             lengths = rows.square().sum(dim=1, keepdim=True) + wide.square().sum(dim=1)
             squared.append(torch.addmm(lengths, rows, wide.T, alpha=-2).to(cos.dtype))
+        if self.each is not None:
+            squared.append((rows.unsqueeze(1) - self.each[lines].double()).square().sum(dim=2).to(cos.dtype))
         return corrected(cos[lines], torch.cat(squared, dim=1))
 
     @torch.no_grad()
@@ -158,7 +161,7 @@ class MatrixDistances:
     def _of_rivals(self, cos: Tensor, lines: Tensor, cosines: Tensor, rivals: Tensor) -> Tensor:
         """Squared distances of some rows (L,) to the keys that may be their nearest, inf for all others: (L, M)."""
         line, column = rivals.nonzero(as_tuple=True)
-        if len(line) > FEW_RIVALS * len(lines):
+        if len(line) > FEW_RIVALS * len(lines) or self.each is not None:
             return self.of_lines(cos, lines).masked_fill_(~rivals, math.inf)
         keys = self.keys[0] if len(self.keys) == 1 else torch.cat(self.keys)
         squared = (self.rows[self.block][lines[line]] - keys[column]).square_().sum(dim=1)

@@ -52,7 +52,12 @@ def widened(z: Tensor) -> Tensor:
     wide = z.to(torch.promote_types(z.dtype, torch.float32))
     if z.dtype != torch.float16 or not z.numel():
         return wide
-    return wide * (z.detach().abs().amax(dim=1, keepdim=True) >= torch.finfo(z.dtype).tiny)
+    return wide * has_normal_numbers(z)
+
+
+def has_normal_numbers(z: Tensor) -> Tensor:
+    """True (N, 1) for rows with a number that has all digits of its type."""
+    return z.detach().abs().amax(dim=1, keepdim=True) >= torch.finfo(z.dtype).tiny
 
 
 class _Scaled(torch.autograd.Function):

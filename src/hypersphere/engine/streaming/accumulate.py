@@ -150,7 +150,7 @@ class GradAccumulator:
             if grad is not None:
                 self.add(view, block, grad)
         if of_positive is not None:
-            self.positives[direction.anchor][direction.local(block)] += of_positive
+            self.positives[direction.anchor][direction.batch.shard.within(block)] += of_positive
 
     def add_of_own(self, here: slice, grads: Sequence[Tensor | None]) -> None:
         """Adds the gradient of the own negatives of some anchors of this process, if there is one."""
@@ -164,7 +164,7 @@ class GradAccumulator:
         for name, weight in self.weights[direction.anchor].items():
             value = statistics[name]
             if value.requires_grad:
-                here = direction.local(block)
+                here = direction.batch.shard.within(block)
                 pairs.append((value, weight[here] if isinstance(weight, Tensor) else torch.full_like(value, weight)))
         return pairs
 

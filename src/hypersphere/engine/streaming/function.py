@@ -6,9 +6,11 @@ backward only scales them, so that no collective runs in it. How often a loop vi
 | anchors | visits | because |
 |---|---|---|
 | not coupled | 1 | every anchor's weight in the loss is known before it is visited |
-| coupled | 2 | the first visit collects the statistics that decide the weights |
-| coupled and one-sided | 1 | each anchor moves only itself, so its gradient can be weighted afterwards |
+| coupled, or all named numbers are asked for | 2 | the first visit collects the statistics that decide the weights |
+| the same, one-sided, general loop, nothing learned | 1 | an anchor moves only itself: its gradient is weighted later |
 | symmetric matrix, logsumexp | 2 | each pair is computed once in either visit, for both of its rows |
+
+With ``reduction="none"`` the weights arrive in backward, which visits the anchors once more.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -29,6 +30,7 @@ from hypersphere.engine.objective import PairContract, Statistics
 from hypersphere.engine.reductions import Scale, reduce_anchors, uniform_weight, usable_scale
 from hypersphere.engine.streaming import general, hardest, logsumexp
 from hypersphere.engine.streaming.accumulate import GradAccumulator, Weights, grads_of_value, slices
+from hypersphere.geometry.unit import has_normal_numbers, widened
 from hypersphere.torch_internals import graph_is_freed, plain_operations
 
 CACHED_ROWS = 256
@@ -78,15 +80,18 @@ class Plan:
 
     def sweep(self, batch: Batch, accumulators: list[GradAccumulator]) -> list[Statistics]:
         """Visits all of this process's anchors once, in the loop that fits; returns their statistics by direction."""
-        loop: Loop = general.sweep
-        if batch.own_negatives is None and self.scale is not None:
-            loop = partial(logsumexp.sweep, scale=self.scale)
-        elif batch.own_negatives is None and self.objective.sees == "hardest":
-            loop = hardest.sweep
-        everything = directions(self.objective, batch)
+        loop, everything = self.loop(batch), directions(self.objective, batch)
         statistics = [loop(self.objective, each, accumulators, self.block_rows) for each in everything]
         wait_for_all(batch.shard)
         return statistics
+
+    def loop(self, batch: Batch) -> Loop:
+        """The loop that fits the objective; the general one, if each anchor has negatives of its own."""
+        if batch.own_negatives is None and self.scale is not None:
+            return partial(logsumexp.sweep, scale=self.scale)
+        if batch.own_negatives is None and self.objective.sees == "hardest":
+            return hardest.sweep
+        return general.sweep
 
     @cached_property
     def scale(self) -> Scale | None:
@@ -95,7 +100,7 @@ class Plan:
 
     def accumulator(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> GradAccumulator:
         """Zero gradients of one value, of those views and negatives that ``needs`` names."""
-        like = [rows if need else None for rows, need in zip_longest(batch.rows, needs)]
+        like = [rows if need else None for rows, need in zip(batch.rows, needs, strict=True)]
         positives = [batch.rows[0].new_zeros(batch.shard.size) for _ in directions(self.objective, batch)]
         parameters = [torch.zeros_like(p, dtype=torch.promote_types(p.dtype, torch.float32)) for p in self.parameters]
         own = None if batch.own_negatives is None or not needs[-1] else torch.zeros_like(batch.own_negatives.rows)
@@ -122,14 +127,14 @@ def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[St
         values = logsumexp.differentiate_symmetric(objective, scale, batch, accumulator, plan.block_rows)
         return values, [accumulator]
     if not objective.coupled and not plan.terms:
-        return _uncoupled(plan, batch, needs)
-    if objective.one_sided and (objective.sees == "all" or batch.own_negatives is not None) and not plan.parameters:
-        return _coupled_one_sided(plan, batch, needs)
-    return _coupled(plan, batch, needs)
+        return _in_one_visit(plan, batch, needs)
+    if objective.one_sided and plan.loop(batch) is general.sweep and not plan.parameters:
+        return _weighted_afterwards(plan, batch, needs)
+    return _in_two_visits(plan, batch, needs)
 
 
-def _uncoupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
-    """One visit: every anchor has the same weight."""
+def _in_one_visit(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
+    """Every anchor has the same weight."""
     num_directions = len(directions(plan.objective, batch))
     weights: list[Weights] = [{"loss": uniform_weight(plan.objective, batch.size, num_directions)}] * num_directions
     accumulator = plan.accumulator(batch, weights, needs)
@@ -138,8 +143,8 @@ def _uncoupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Stati
     return values, [accumulator]
 
 
-def _coupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
-    """Two visits: the first finds the weights of the anchors, the second differentiates."""
+def _in_two_visits(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
+    """The first visit finds the weights of the anchors, the second differentiates."""
     values, coupling = _couple(plan, batch, plan.sweep(batch, []))
     accumulators = [plan.accumulator(batch, weights, needs) for weights, _ in coupling]
     plan.sweep(batch, accumulators)
@@ -149,7 +154,7 @@ def _coupled(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statist
     return values, accumulators
 
 
-def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
+def _weighted_afterwards(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
     """One visit: only anchors move, so the gradient of each statistic can be weighted row by row afterwards."""
     everything = directions(plan.objective, batch)
     visits = [
@@ -165,13 +170,13 @@ def _coupled_one_sided(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tup
     for total, (weights, _) in zip(accumulators, coupling, strict=True):
         for direction, (_, by_name), of_direction in zip(everything, visits, weights, strict=True):
             view = direction.anchor
-            for name, part in by_name.items():
-                weight, grad, rows = of_direction.get(name), part.get(view), total.get(view)
+            for name, unweighted in by_name.items():
+                weight, grad, sum_of_grads = of_direction.get(name), unweighted.get(view), total.get(view)
                 if not isinstance(weight, Tensor):
                     continue
-                total.positives[view].addcmul_(part.positives[view], weight)
-                if grad is not None and rows is not None:
-                    batch.shard.local(rows).addcmul_(batch.shard.local(grad), weight.unsqueeze(1))
+                total.positives[view].addcmul_(unweighted.positives[view], weight)
+                if grad is not None and sum_of_grads is not None:
+                    batch.shard.local(sum_of_grads).addcmul_(batch.shard.local(grad), weight.unsqueeze(1))
     return values, accumulators
 
 
@@ -212,15 +217,15 @@ def _raw_grads(
         if z is not None and index == batch.num_views and batch.own_negatives is not None:
             grads.append(_raw_grad_of_own(plan, batch, accumulator, inverse[index], z))
             continue
-        rows = None if z is None else accumulator.get(index)
-        if rows is None or z is None:
+        of_all = None if z is None else accumulator.get(index)
+        if of_all is None or z is None:
             grads.append(None)
             continue
         shard = batch.shard_of(index)
-        grad = shard.local(rows)
+        grad = shard.local(of_all)
         _finish_rows(plan, batch, accumulator, index, grad, inverse[index])
         if plan.objective.rows is not None:
-            grad = _through_rows(plan, z, grad)
+            grad = through_rows(plan.objective.rows, z, grad)
         # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
         grads.append(grad * shard.world_size if shard.world_size > 1 else grad)
     return grads
@@ -236,17 +241,16 @@ def _raw_grad_of_own(
     if plan.objective.rows is None:
         grad.addcmul_((grad * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse)
     else:
-        grad = _through_rows(plan, z.flatten(0, 1), grad)
+        grad = through_rows(plan.objective.rows, z.flatten(0, 1), grad)
     return (grad * batch.shard.world_size).view(z.shape)
 
 
-def _through_rows(plan: Plan, z: Tensor, grad: Tensor) -> Tensor:
-    """From the objective's own rows to raw ones."""
-    assert plan.objective.rows is not None
+def through_rows(rows: Callable[[Tensor], Tensor], z: Tensor, grad: Tensor) -> Tensor:
+    """From the gradient of an objective's own rows to that of raw ones, in the type of the former."""
     with torch.enable_grad():
-        leaf = z.detach().to(grad.dtype).requires_grad_()
-        (grad,) = torch.autograd.grad(plan.objective.rows(leaf), leaf, grad)
-    return grad
+        leaf = widened(z.detach()).to(grad.dtype).requires_grad_()
+        (grad,) = torch.autograd.grad(rows(leaf), leaf, grad)
+    return grad if z.dtype != torch.float16 else grad * has_normal_numbers(z)
 
 
 def _finish_rows(
@@ -255,7 +259,7 @@ def _finish_rows(
     """Adds the positives' part to the gradient of a view's rows, then carries it from unit rows h to raw ones:
     (I - h hᵀ) ∂L/∂h over the norm. It works in place, on a few rows at a time, while they are in cache."""
     objective, shard = plan.objective, batch.shard_of(index)
-    own = shard.local(batch.rows[index])
+    unit_rows = shard.local(batch.rows[index])
     of_positives = []
     for direction, grads in zip(directions(objective, batch), accumulator.positives, strict=True):
         if bool(grads.any()):
@@ -263,12 +267,12 @@ def _finish_rows(
                 of_positives.append((grads, direction.positive_view))
             if index == direction.positive_view and not objective.one_sided:
                 of_positives.append((grads, direction.anchor))
-    for part in slices(0, len(grad), CACHED_ROWS):
-        rows, h = grad[part], own[part]
+    for few in slices(0, len(grad), CACHED_ROWS):
+        g, h = grad[few], unit_rows[few]
         for grads, other in of_positives:
-            rows.addcmul_(grads[part].unsqueeze(1), apply_metric(objective, shard.local(batch.rows[other])[part]))
+            g.addcmul_(grads[few].unsqueeze(1), apply_metric(objective, shard.local(batch.rows[other])[few]))
         if objective.rows is None:
-            rows.addcmul_((rows * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse[part])
+            g.addcmul_((g * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse[few])
 
 
 # -------------------------------------------------------------------------------------------------- autograd functions
@@ -281,8 +285,8 @@ class _Reduced(torch.autograd.Function):
     def forward(ctx: Any, plan: Plan, *given: Tensor | None) -> tuple[Tensor, ...]:
         tensors = given[: len(plan.tensors)]
         # Which of the rows and whether any parameter needs a gradient here, and whether terms are asked for.
-        of_rows, of_parameters = ctx.needs_input_grad[1 : 1 + len(tensors)], ctx.needs_input_grad[1 + len(tensors) :]
-        wanted = [plan.grad and need for need in (*of_rows, any(of_parameters))]
+        needed = ctx.needs_input_grad[1:]
+        wanted = [plan.grad and need for need in (*needed[: len(tensors)], any(needed[len(tensors) :]))]
         batch, inverse = plan.assemble(tensors, [as_bits(wanted), int(plan.terms)])
         if len({terms for *_, terms in batch.requests}) > 1:
             raise ValueError("some processes ask for the loss and others for its terms; all must ask for the same")
@@ -293,8 +297,8 @@ class _Reduced(torch.autograd.Function):
         else:
             values, accumulators = plan.reduce(batch, plan.sweep(batch, [])), []
         for accumulator in accumulators:
-            rows = [accumulator.get(index) for index in range(len(tensors))] if batch.shard.world_size > 1 else []
-            sum_over_ranks([grad for grad in rows if grad is not None], batch.shard)
+            of_rows = [accumulator.get(index) for index in range(len(tensors))] if batch.shard.world_size > 1 else []
+            sum_over_ranks([grad for grad in of_rows if grad is not None], batch.shard)
         check_one_row(plan.objective, batch.size, batch.has_extra, values["loss"])
         plan.names = list(values)
         grads = [
@@ -350,7 +354,7 @@ class _PerAnchor(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: Plan, *given: Tensor | None) -> tuple[Tensor, ...]:
         batch, _ = plan.assemble(given[: len(plan.tensors)])
-        values = plan.named(reduce_anchors(plan.objective, plan.sweep(batch, [])))
+        values = plan.reduce(batch, plan.sweep(batch, []))
         check_one_row(plan.objective, batch.size, batch.has_extra, values["loss"])
         plan.names = list(values)
         ctx.plan, ctx.settings = plan, _settings(plan.objective)

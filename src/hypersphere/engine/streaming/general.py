@@ -57,11 +57,14 @@ def sweep_each_statistic(
     by_name: dict[str, GradAccumulator] = {}
 
     def demand(out: Statistics, strip: slice) -> list[tuple[GradAccumulator, Pairs]]:
-        moving = [(name, value) for name, value in reversed(out.items()) if value.requires_grad]
-        for name, _ in moving:
-            if name not in by_name:
+        for name, value in out.items():
+            if value.requires_grad and name not in by_name:
                 by_name[name] = create()
-        return [(by_name[name], [(value, torch.ones_like(value))]) for name, value in moving]
+        # A statistic may be a constant in some strips. The first stays last, since its gradient is written in place.
+        return [
+            (total, [(out[name], torch.ones_like(out[name]))] if out[name].requires_grad else [])
+            for name, total in reversed(by_name.items())
+        ]
 
     return _sweep(objective, direction, demand, block_rows), by_name
 
@@ -85,7 +88,6 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
         for read, matrix in zip(objective.reads, matrices, strict=True):
             _similarities(objective, direction, read, block, matrix)
         block_grads: dict[tuple[int, int], _BlockGrad] = {}  # by accumulator and matrix
-        accumulators: list[GradAccumulator] = []
         for strip in slices(block.start, block.stop, strip_rows):
             inside = slice(strip.start - block.start, strip.stop - block.start)
             # 2. The formula, as an autograd graph of the strip alone.
@@ -95,10 +97,9 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
             near = torch.stack(asked).any() if asked else None
             if near is not None:
                 undecided.append((strip, near))
-            record(statistics, out, direction.local(strip), shard.size)
+            record(statistics, out, shard.within(strip), shard.size)
             # 3. ∂S of the strip. That of the last accumulator takes the place of the similarities.
             demanded = [] if demand is None else demand(out, strip)
-            accumulators = [accumulator for accumulator, _ in demanded]
             for number, (accumulator, pairs) in enumerate(demanded):
                 last = number == len(demanded) - 1
                 grads = grads_of(pairs, [*leaves, *parameters], retain=not last)
@@ -107,15 +108,15 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
                 num_own = int(batch.own_negatives is not None)
                 of_anchors, of_matrices, of_own, of_parameters = cut(grads, batch.num_views + 1, len(matrices), num_own)
                 accumulator.add_of_anchors(direction, strip, of_anchors)
-                accumulator.add_of_own(direction.local(strip), of_own)
+                accumulator.add_of_own(shard.within(strip), of_own)
                 accumulator.add_to_parameters(of_parameters)
                 for index, grad in enumerate(of_matrices):
-                    of_block = block_grads.setdefault((number, index), _BlockGrad(matrices[index], in_place=last))
-                    of_block.write(inside, grad)
+                    new = _BlockGrad(accumulator, objective.reads[index], matrices[index], in_place=last)
+                    block_grads.setdefault((id(accumulator), index), new).write(inside, grad)
         # 4. ∂X, ∂Y: two products for each matrix that carries a gradient.
-        for (number, index), of_block in block_grads.items():
-            if of_block.grad is not None:
-                _accumulate(objective, direction, objective.reads[index], block, accumulators[number], of_block.grad)
+        for each in block_grads.values():
+            if each.grad is not None:
+                _accumulate(objective, direction, each.read, block, each.accumulator, each.grad)
 
     for block in slices(shard.start, shard.stop, rows):
         visit(block, wait=batch.rows[0].is_cpu)
@@ -130,8 +131,8 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
 class _BlockGrad:
     """The gradient of a block of similarities, assembled strip by strip; None while no strip has one."""
 
-    def __init__(self, matrix: Tensor, in_place: bool) -> None:
-        self.matrix, self.in_place = matrix, in_place
+    def __init__(self, accumulator: GradAccumulator, read: Read, matrix: Tensor, in_place: bool) -> None:
+        self.accumulator, self.read, self.matrix, self.in_place = accumulator, read, matrix, in_place
         self.grad: Tensor | None = None
 
     def write(self, strip: slice, grad: Tensor | None) -> None:
@@ -161,7 +162,7 @@ def _graph(
     """The statistics of a strip of anchors, and the leaves of their graph: all views, positives, matrices, and the
     anchors' own negatives if there are any."""
     views, batch = direction.views(strip), direction.batch
-    own = None if batch.own_negatives is None else batch.own_negatives.rows[direction.local(strip)].detach()
+    own = None if batch.own_negatives is None else batch.own_negatives.rows[batch.shard.within(strip)].detach()
     positive = positives(objective, views[direction.anchor], views[direction.positive_view])
     matrices = [matrix.detach() for matrix in strips]
     with torch.set_grad_enabled(grad):

@@ -49,7 +49,7 @@ def sweep(
     by_read = [_hardest(objective, direction, read, rows, memory) for read in objective.reads]
     statistics: Statistics = {}
     for block in slices(shard.start, shard.stop, rows):
-        views, here = direction.views(block), direction.local(block)
+        views, here = direction.views(block), shard.within(block)
         hardest = tuple(each.similarities(here) for each in by_read)
         # 2. The formula, as a small autograd graph.
         with torch.set_grad_enabled(bool(active)):
@@ -59,7 +59,7 @@ def sweep(
                 leaf.requires_grad_(moves and bool(active))
             anchors = direction.anchors(objective, block, views, positive, [], context)
             out = objective.block_from_hardest(anchors, hardest)
-        record(statistics, out, direction.local(block), shard.size)
+        record(statistics, out, here, shard.size)
         for number, each in enumerate(active):
             # 3. ∂S: the gradient of the hardest similarity, at its column.
             retain = number < len(active) - 1
@@ -86,6 +86,9 @@ class HardestNegatives:
 
     def add(self, anchors: slice, matrix: Tensor) -> None:
         """Those of some anchors, from their similarities (B, M)."""
+        if not matrix.shape[1]:
+            self.largest[anchors], self.squared[anchors], self.columns[anchors] = -inf, inf, -1
+            return
         column = argmax(matrix)
         largest = matrix.gather(1, column).squeeze(1)
         self.largest[anchors], self.squared[anchors] = largest, 2 - 2 * largest
@@ -112,7 +115,7 @@ def _hardest(objective: PairContract, direction: Direction, read: Read, rows: in
     shard = direction.batch.shard
     hardest = HardestNegatives(shard.size, like=memory)
     by_distance = objective.rows is None and objective.metric(direction.batch.rows[0]) is None
-    blocks = [(block, direction.local(block)) for block in slices(shard.start, shard.stop, rows)]
+    blocks = [(block, shard.within(block)) for block in slices(shard.start, shard.stop, rows)]
     for block, here in blocks:
         matrix = _similarities(objective, direction, read, block, memory)
         hardest.add(here, matrix)

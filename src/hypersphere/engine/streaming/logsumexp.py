@@ -70,7 +70,7 @@ def sweep(
                 leaf.requires_grad_(moves and bool(active))
             anchors = direction.anchors(objective, block, views, positive, [], context)
             out = objective.block_from_logsumexp(anchors, logsumexp, num_negatives)
-        record(statistics, out, direction.local(block), shard.size)
+        record(statistics, out, shard.within(block), shard.size)
         for accumulator in active:
             grads = grads_of(accumulator.weighted(out, direction, block), [*leaves, *parameters], retain=True)
             of_anchors, of_logsumexp, of_parameters = cut(grads, batch.num_views + 1, len(sums))
