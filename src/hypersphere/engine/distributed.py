@@ -8,6 +8,7 @@ The protocol of one evaluation, the same on every rank:
 
 | step | collective | carries |
 |---|---|---|
+| labels | ``exchange`` | whether there are labels, of an objective that reads them |
 | shapes | ``exchange`` | sizes, dimensions, dtype, presence of labels, ids and scores, which gradients are needed |
 | rows | ``gather_rows`` | unit rows of views and negatives, labels, ids, guides, scores; padded to the longest shard |
 | blocks | none | each rank differentiates its own anchors against all columns |

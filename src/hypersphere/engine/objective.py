@@ -8,7 +8,9 @@ An objective declares what it sees of its negatives (``sees``), in one of three 
 | "hardest" | ``block_from_hardest`` | max_j s_ij for each matrix | streaming/hardest.py |
 | "all" | ``block`` | the matrices themselves | streaming/general.py |
 
-A small batch is evaluated densely, in one block: by ``block_from_logsumexp``, or else by ``block``.
+``block`` serves where a summary does not: log-sum-exp with a scale that is None or above 40, or with rows of its own;
+each anchor's own negatives; the derivatives of torch.func; and the hardest negative in a small batch, which is a single
+dense block.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ Statistics = dict[str, Tensor]
 class Anchors:
     """A block of B anchors, as an objective sees it. Rows are unit vectors, D their dimension, N the batch.
 
-    The columns of a similarity matrix are the batch (N of them; "both": 2N) followed by the extra negatives.
+    The columns of a similarity matrix are the views that it reads (N for each), the extra negatives that all anchors
+    share, and those of each anchor's own. ``negatives`` and ``masks`` are empty where the objective sees a summary.
     """
 
     rows: Tensor  # (B, D) the anchors x_i

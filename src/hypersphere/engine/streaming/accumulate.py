@@ -92,7 +92,8 @@ class GradAccumulator:
 
     weights: of the statistics, by direction.
     like: the unit rows of the views and the negatives; None where no gradient is needed.
-    positives: by direction, the gradients of the positive similarities of this process's anchors.
+    positives: by direction, the gradients of the positive similarities of this process's anchors. They are carried to
+        the rows of both views at the end, with the step from unit rows to raw ones.
     parameters: the gradients of the objective's parameters.
     own: those of the anchors' own negatives (n, M, D); None if there are none, or none is needed.
     """

@@ -1,5 +1,8 @@
 """Loop 2, for objectives that see only the hardest negative of each anchor: one product, and one entry of ∂S a row.
 
+It goes through all blocks twice: first for the similarities, of which it keeps the largest of each row, then for the
+formula and the gradients, which need no similarities any more.
+
 The engine takes the argmax itself. The formula sees the largest similarity h_i = s_i,j(i) of each anchor as a leaf, and
 ∂L/∂S is ∂L/∂h_i at (i, j(i)) and 0 elsewhere, so that no product is needed to carry it to the embeddings.
 
