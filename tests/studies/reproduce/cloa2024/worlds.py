@@ -13,8 +13,9 @@ from hypersphere.studies.compare.cells import Cell, Plan
 from hypersphere.studies.compare.queue import Attempt
 from hypersphere.studies.compare.results import collect
 from hypersphere.studies.reproduce.cloa2024.accuracies import ANCHORED, BASES
+from hypersphere.studies.reproduce.cloa2024.gains import table3
 from hypersphere.studies.reproduce.cloa2024.lines import table2
-from hypersphere.studies.reproduce.cloa2024.rates import fig1, fig2, fig3, table3
+from hypersphere.studies.reproduce.cloa2024.rates import fig1, fig2, fig3
 from hypersphere.studies.reproduce.cloa2024.second import table4
 from hypersphere.studies.reproduce.contest import Held, Scale, contests
 from hypersphere.studies.reproduce.items import Finding

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hypersphere.studies.reproduce.nie2023.contest import fig1
+from hypersphere.studies.reproduce.nie2023.checkpoints import fig1
 from hypersphere.studies.reproduce.nie2023.curves import find_row, rises
 from tests.studies.reproduce import fabricated
 from tests.studies.reproduce.nie2023.worlds import OVERFIT, STS_PUBLISHED, both_contests, curves, finished, noise

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hypersphere.studies.reproduce.nie2023.contest import table1
+from hypersphere.studies.reproduce.nie2023.scores import table1
 from tests.studies.reproduce.nie2023.worlds import (
     STS_PUBLISHED,
     STS_REVERSED,

@@ -1,6 +1,6 @@
 """Table 2 in worlds that were made up."""
 
-from hypersphere.studies.reproduce.nie2023.contest import table2
+from hypersphere.studies.reproduce.nie2023.settings import table2
 from tests.studies.reproduce.nie2023.worlds import contest, finished, noise
 
 
