@@ -43,7 +43,7 @@ RECIPES = {
 
 
 @pytest.mark.parametrize("family", RECIPES)
-def test_a_recipe_that_cannot_be_read_is_refusal(family: str, here: Path) -> None:
+def test_a_recipe_that_cannot_be_read_is_refused(family: str, here: Path) -> None:
     text, words = RECIPES[family]
     (here / "r.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
     assert words.lower() in refusal("train", "r.yaml").lower()
@@ -113,7 +113,7 @@ def test_a_gz_is_not_unpacked_beyond_what_it_declares(here: Path) -> None:
     assert peak < 2**25
 
 
-def test_a_size_that_no_memory_holds_is_refusal(here: Path) -> None:
+def test_a_size_that_no_memory_holds_is_refused(here: Path) -> None:
     (here / "set").mkdir()
     (here / "set" / "train-images-idx3-ubyte").write_bytes(struct.pack(">4B3I", 0, 0, 8, 3, *[2**32 - 1] * 3))
     assert "more than this machine's memory" in refusal("train", "digits", "data.source=set")
@@ -150,7 +150,7 @@ def test_an_archive_is_not_unpacked_beyond_cifars_size(here: Path, monkeypatch: 
         (f"[0, {'9' * 5000}]", "is not accepted"),
     ],
 )
-def test_labels_that_cannot_be_are_refusal(labels: str, words: str, here: Path) -> None:
+def test_labels_that_cannot_be_are_refused(labels: str, words: str, here: Path) -> None:
     from PIL import Image
 
     (here / "set").mkdir()
