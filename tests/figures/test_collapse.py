@@ -9,7 +9,7 @@ from hypersphere.figures.maps import COLOURS
 
 
 def test_colours_end_at_the_limits_and_a_cell_that_stays_has_a_frame() -> None:
-    cells = {("kcl", "point"): Departure(1e-9, "leaves", False), ("mhe", "point"): Departure(1e5, "stays", True),
+    cells = {("kcl", "point"): Departure(0.0, "leaves", False), ("mhe", "point"): Departure(1e5, "stays", True),
              ("mhe", "line"): Departure(0.1, "leaves", False)}  # fmt: skip
     figure = draw_departures("Collapse", ["kcl", "mhe"], {"point": "a point", "line": "a line"}, cells)
     axis = figure.axes[0]
