@@ -1,25 +1,11 @@
 """``hypersphere advise``, and ``dissect`` on a model or a run, as a user meets them."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from hypersphere.cli.app import app
-from tests.cli.test_diagnose import model, text  # noqa: F401
-from tests.evaluation.tiny_model import WORDS
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def refused(answer, sentence):
-    assert answer.exit_code == 2
-    assert sentence in answer.stderr
-    assert len(answer.stderr.strip().splitlines()) == 1
+from tests.cli.command import refused, run
 
 
 @pytest.fixture
@@ -50,7 +36,7 @@ def test_a_batch_size_and_a_quantile_reach_the_advice(views):
     assert advice[0]["value"] < advice[1]["value"] and advice[0]["value"] < advice[2]["value"]
 
 
-def test_advice_and_anatomy_of_a_model_on_a_text(model, text, monkeypatch, tmp_path):  # noqa: F811
+def test_advice_and_anatomy_of_a_model_on_a_text(model, text, monkeypatch, tmp_path):
     tree = json.loads(run("advise", model, "--text", text, "--json").stdout)
     name = f"{model.parent.name}/model on lines.txt, all 70 lines, each twice with dropout: 70 pairs in 16 dimensions"
     assert tree["embeddings"] == name
@@ -99,114 +85,10 @@ def test_untrained_embeddings_are_told_to_begin_with_the_default(tmp_path):
     assert "measured" in answer and "advised" not in answer
 
 
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory):
-    from tests.evaluation.tiny_model import write_tiny_model
-
-    return write_tiny_model(tmp_path_factory.mktemp("tiny"))
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    """200 sentences, and 200 pairs of a sentence and a shorter one."""
-    draw = np.random.default_rng(0)
-    sentences = [" ".join(draw.choice(WORDS, size=8)) for _ in range(200)]
-    (tmp_path / "lines.txt").write_text("\n".join(sentences), encoding="utf-8")
-    pairs = [f"{sentence}\t{sentence.rpartition(' ')[0]}" for sentence in sentences]
-    (tmp_path / "pairs.txt").write_text("\n".join(pairs), encoding="utf-8")
-    return tmp_path
-
-
-def test_a_sample_of_lines_is_embedded_and_counted(tiny, corpus):
-    tree = json.loads(run("advise", tiny, "--text", corpus / "lines.txt", "--samples", 40, "--json").stdout)
-    assert tree["embeddings"] == (
-        "saved on lines.txt, 40 of 200 lines, drawn at random (seed 0), each twice with dropout: 40 pairs in 16 "
-        "dimensions"
-    )
-    assert tree["batch"] == 40
-    words = ("diagnose", tiny, "--text", corpus / "lines.txt", "--samples", 40)
-    tree = json.loads(run(*words, "--json").stdout)
-    assert tree["rows"] == 40 and len(tree["views"]) == 1
-    assert tree["read"] == "40 of 200 lines, drawn at random (seed 0); rows are counted among them."
-    assert tree["read"] in run(*words).stdout
-    (corpus / "classes.txt").write_text("\n".join(f"c{line % 2}" for line in range(200)))
-    labelled = json.loads(run(*words, "--labels", corpus / "classes.txt", "--json").stdout)
-    assert labelled["classes"]["classes"] == 2
-    few = json.loads(run("diagnose", tiny, "--text", corpus / "lines.txt", "--json").stdout)
-    assert few["rows"] == 200 and "read" not in few
-
-
-def test_two_texts_in_every_line_are_two_views(tiny, corpus):
-    """As the model's encode gives them, in eval mode; dropout takes the whole line."""
-    from sentence_transformers import SentenceTransformer
-
-    lines = [line.split("\t") for line in (corpus / "pairs.txt").read_text().splitlines()]
-    encoder = SentenceTransformer(str(tiny), device="cpu")
-    one, other = (
-        encoder.encode([line[view] for line in lines], convert_to_tensor=True, show_progress_bar=False)
-        for view in range(2)
-    )
-    from hypersphere.diagnostics import alignment
-
-    tree = json.loads(run("diagnose", tiny, "--text", corpus / "pairs.txt", "--json").stdout)
-    assert tree["pairs"]["alignment"] == pytest.approx(alignment(one, other), rel=1e-4)
-    tree = json.loads(run("advise", tiny, "--text", corpus / "pairs.txt", "--json").stdout)
-    assert "all 200 lines, two texts each: 200 pairs" in tree["embeddings"]
-    assert tree["evidence"]["positive cosine"]["mean"] > tree["evidence"]["negative cosine"]["mean"]
-    words = ("advise", tiny, "--text", corpus / "pairs.txt", "--views", "dropout", "--json")
-    assert "each twice with dropout" in json.loads(run(*words).stdout)["embeddings"]
-
-
-def test_a_model_without_dropout_needs_pairs(tiny, corpus):
-    still = corpus / "still"
-    shutil.copytree(tiny, still)
-    settings = json.loads((still / "config.json").read_text())
-    settings |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (still / "config.json").write_text(json.dumps(settings))
-    refused(run("advise", still, "--text", corpus / "lines.txt"), "has no dropout")
-    assert run("advise", still, "--text", corpus / "pairs.txt").exit_code == 0
-
-
-@pytest.mark.parametrize("command", ["advise", "diagnose"])
-def test_a_bad_text_or_model_gets_one_sentence(tiny, corpus, command):
-    def on(name, content=None, folder=tiny):
-        if content is not None:
-            (corpus / name).write_bytes(content)
-        return run(command, folder, "--text", corpus / name)
-
-    refused(on("nothing.txt"), "There is no text file")
-    refused(on("empty.txt", b""), "empty.txt holds 0 instances with text; at least 2 are needed")
-    refused(on("blank.txt", b"\n \n"), "blank.txt holds 0 instances with text")
-    refused(on("binary.txt", b"\x93NUMPY\x01\x00\xff\xfe" * 50), "is not UTF-8 text")
-    refused(on("zeros.txt", b"the sky\n" + b"\0" * 500 + b"\nthe sea\n"), "is not a text")
-    (corpus / "folder.txt").mkdir()
-    refused(on("folder.txt"), "There is no text file")
-    bare = corpus / "bare"
-    shutil.copytree(tiny, bare, ignore=shutil.ignore_patterns("vocab*", "tokenizer*"))
-    refused(on("lines.txt", folder=bare), "tokenizer")
-    refused(run(command, tiny, "--text", corpus / "lines.txt", "--samples", 1), "--samples is at least")
-    refused(run(command, tiny, "--text", corpus / "lines.txt", "--views", "three"), "--views is")
-    refused(run(command, tiny, "--text", corpus / "lines.txt", "--views", "pairs"), "1 texts separated by tabs, not 2")
-
-
 def test_advice_on_few_pairs_is_refused(tiny, corpus, tmp_path):
     (tmp_path / "few.txt").write_text("the sky\n" * 7)
     refused(run("advise", tiny, "--text", tmp_path / "few.txt"), "few.txt has 7 pairs, and advice needs at least 16")
     refused(run("advise", "views.npz", "--samples", 40), "--samples is for a model on a text")
-
-
-def test_the_views_of_a_run_are_taken(tmp_path, monkeypatch):
-    from safetensors.numpy import save_file
-
-    z1 = np.random.default_rng(0).normal(size=(20, 6))
-    (tmp_path / "run").mkdir()
-    save_file({"z1": z1, "z2": z1 + 0.1}, tmp_path / "run" / "embeddings.safetensors")
-    monkeypatch.setattr("hypersphere.cli.dissect.draw", lambda *_: [])
-    answer = run("dissect", "met", "--embeddings", tmp_path / "run", "--json")
-    assert json.loads(answer.stdout)["batch"] == "run: 20 pairs in 6 dimensions"
-    assert json.loads(run("advise", tmp_path / "run", "--json").stdout)["batch"] == 20
-    save_file({"z1": z1}, tmp_path / "run" / "embeddings.safetensors")
-    refused(run("advise", tmp_path / "run"), "has one view of shape (20, 6), and positives need two")
 
 
 def test_an_objective_of_ones_own_gets_a_reason(views, tmp_path):

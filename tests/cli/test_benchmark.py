@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 from hypersphere.cli.app import app
 
 COMMAND = ["benchmark", "objectives", "--only", "infonce", "--sizes", "64,128", "--dim", "8"]
+
+
 COMMAND += ["--threads", "1", "--repeats", "1", "--no-peers", "--out"]
 
 
@@ -114,13 +116,6 @@ def test_a_folder_of_other_settings_is_refused(continued: tuple[Path, str]) -> N
     assert done.stderr.count("\n") == 1
 
 
-def test_without_typer_one_sentence_says_what_to_install() -> None:
-    script = "import sys; sys.modules['typer'] = None\nfrom hypersphere.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert done.stderr == "The command needs typer and rich: pip install 'hypersphere-lab[cli]'.\n"
-
-
 @pytest.mark.parametrize(
     "words, sentence",
     [
@@ -147,12 +142,26 @@ def test_bad_places_and_limits_get_one_sentence_before_anything_is_measured(
     assert not (tmp_path / "out").exists() and (tmp_path / "file").read_text() == "kept"
 
 
-def test_a_file_cannot_be_the_folder_of_the_training_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which is said before anything is measured."""
-    monkeypatch.setattr("hypersphere.studies.benchmark.training.measure", None)
-    text = tmp_path / "text.txt"
-    text.write_text("a line\n")
-    done = CliRunner().invoke(app, ["benchmark", "training", "model", str(text), "--out", str(text)])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--sizes", "4,x"], "not '4,x'."),
+        (["--sizes", ","], "not ','."),
+        (["--dim", "one"], "Invalid value for '--dim'"),
+        (["--repeats", "0"], "Invalid value for '--repeats'"),
+        (["--only", "infonec"], "did you mean 'infonce'?"),
+        (["--max-gb", "0"], "--max-gb must be above 0, not 0."),
+        (["--max-seconds", "nan"], "--max-seconds must be above 0, not nan."),
+        (["--lightly-python", "nowhere"], "There is no Python at nowhere"),
+        (["--out", __file__], "cannot be the folder of the results"),
+        (["--json", "/", "--out", "OUT"], "/ is a folder"),
+    ],
+    ids=lambda value: " ".join(value[:-1]) if isinstance(value, list) else "",
+)
+def test_bad_input_gets_one_sentence_and_exit_code_2(given: list[str], said: str, tmp_path: Path) -> None:
+    words = ["benchmark", "objectives", *(str(tmp_path) if word == "OUT" else word for word in given)]
+    done = CliRunner().invoke(app, words)
     assert done.exit_code == 2
-    assert done.stderr == f"{text} cannot be written (Not a directory).\n"
-    assert text.read_text() == "a line\n"
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

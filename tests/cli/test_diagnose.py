@@ -1,30 +1,19 @@
 """``hypersphere diagnose`` as a user meets it."""
 
+from __future__ import annotations
+
 import json
 import os
-import shutil
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from hypersphere.cli.answers import OneSentence
-from hypersphere.cli.diagnose import diagnose
+from tests.cli import command
+from tests.cli.command import refusal, refused
 
-app = typer.Typer(cls=OneSentence)
-app.callback()(lambda: None)
-app.command()(diagnose)
-
-
-def run(*words):
-    return CliRunner().invoke(app, ["diagnose", *(str(word) for word in words)])
-
-
-def refused(answer, sentence):
-    assert answer.exit_code == 2
-    assert sentence.lower() in answer.stderr.lower()
-    assert len(answer.stderr.splitlines()) == 1
+run = partial(command.run, "diagnose")
 
 
 @pytest.fixture
@@ -54,57 +43,6 @@ def test_a_collapse_is_answered_first_and_in_json(tmp_path):
     answer = run(tmp_path / "z.npy")
     assert answer.stdout.splitlines()[2].startswith("Has it collapsed? Yes: nearly all rows lie on one point")
     assert json.loads(run(tmp_path / "z.npy", "--json").stdout)["collapsed"] is True
-
-
-def test_rows_of_a_file_are_named_by_a_text(tmp_path):
-    z = np.random.default_rng(0).normal(size=(50, 8))
-    z[7] = z[3]
-    np.save(tmp_path / "z.npy", z)
-    (tmp_path / "lines.txt").write_text(
-        "\n\n".join("the same" if row in (3, 7) else f"line {row}" for row in range(50))
-    )
-    told = run(tmp_path / "z.npy", "--text", tmp_path / "lines.txt").stdout
-    assert "Rows to look at, counted from 0:" in told
-    assert "copies: rows 3, 7: 2 equal rows “the same”" in told
-    assert "copies: rows 3, 7: 2 equal rows\n" in run(tmp_path / "z.npy").stdout
-    (tmp_path / "lines.txt").write_text("one\ntwo\n")
-    refused(run(tmp_path / "z.npy", "--text", tmp_path / "lines.txt"), "2 lines that are not empty, but there are 50")
-
-
-@pytest.mark.parametrize(
-    "head, told",
-    [
-        ({"kind": "none"}, "the run has no head"),
-        ({"kind": "mlp", "keep": False}, "before the head (mlp)"),
-        ({"kind": "linear-tanh", "keep": True}, "after the head (linear-tanh)"),
-    ],
-)
-def test_a_run_is_told_whether_encoder_or_head_is_meant(head, told, tmp_path):
-    import torch
-    import yaml
-    from safetensors.torch import save_file
-
-    save_file({"z1": torch.eye(9)}, tmp_path / "embeddings.safetensors")
-    for place in (tmp_path, tmp_path / "embeddings.safetensors"):
-        assert "head" not in run(place).stdout  # a run of which the recipe is lost
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump({"head": head}))
-    for place in (tmp_path, tmp_path / "embeddings.safetensors"):
-        assert told in run(place).stdout and told in json.loads(run(place, "--json").stdout)["read"]
-
-
-def test_a_collapse_of_the_head_is_told_beside_a_healthy_encoder(tmp_path):
-    import torch
-    from safetensors.torch import save_file
-
-    save_file({"z1": torch.eye(9)}, tmp_path / "embeddings.safetensors")
-    (tmp_path / "recipe.yaml").write_text("head: {kind: mlp}\n")
-    assert "out of the head, which may collapse alone." in run(tmp_path).stdout
-    fine = {"split": "training", "effective_rank": 20.0, "rows": 64, "dimension": 32}
-    point = {**fine, "positive_absolute": 1.0, "negative_absolute": 1.0, "effective_rank": 1.0}
-    for last, told in ((fine, "found nothing wrong there."), (point, "found there: over-fusion.")):
-        records = [{**fine, "step": 10}, *({**last, "step": step} for step in (20, 30))]
-        (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
-        assert told in run(tmp_path).stdout
 
 
 def test_json_is_for_machines(views):
@@ -145,107 +83,6 @@ def test_arrays_are_chosen_by_name(tmp_path):
     refused(run(tmp_path / "z.npz"), "say which")
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    """The smallest sentence encoder: a BERT of one layer with random weights."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizer
-
-    folder = tmp_path_factory.mktemp("bert")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(40))]
-    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    BertModel(BertConfig(vocab_size=len(words), **sizes)).save_pretrained(folder)
-    encoder = SentenceTransformer(modules=[Transformer(str(folder)), Pooling(16, pooling_mode="mean")], device="cpu")
-    encoder.save(str(folder / "model"))
-    return folder / "model"
-
-
-@pytest.fixture
-def text(tmp_path):
-    draw = np.random.default_rng(0)
-    lines = [" ".join(f"w{number}" for number in draw.integers(0, 40, size=draw.integers(2, 9))) for _ in range(70)]
-    path = tmp_path / "lines.txt"
-    path.write_text("\n\n".join(lines) + "\n", encoding="utf-8")
-    return path
-
-
-def test_a_model_on_a_text(model, text):
-    from sentence_transformers import SentenceTransformer
-
-    from hypersphere.diagnostics import uniformity
-
-    tree = json.loads(run(model, "--text", text, "--json").stdout)
-    assert tree["rows"] == 70 and tree["dims"] == 16 and tree["source"] == "model on lines.txt"
-    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line]
-    encoded = SentenceTransformer(str(model), device="cpu").encode(
-        lines, convert_to_tensor=True, show_progress_bar=False
-    )
-    assert tree["uniformity"] == pytest.approx(uniformity(encoded), 1e-5)  # row order does not change this number
-
-
-@pytest.fixture
-def prompted(model, tmp_path):
-    """The same encoder that puts words before every line and keeps half of the dimensions."""
-    folder = tmp_path / "prompted"
-    shutil.copytree(model, folder)
-    path = folder / "config_sentence_transformers.json"
-    settings = {"prompts": {"q": "w1 w2 w3 "}, "default_prompt_name": "q", "truncate_dim": 8}
-    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
-    return folder
-
-
-def test_a_model_on_a_text_gives_what_its_encode_gives(prompted, text):
-    from sentence_transformers import SentenceTransformer
-
-    from hypersphere.diagnostics import uniformity
-
-    encoder = SentenceTransformer(str(prompted), device="cpu")
-    assert encoder.truncate_dim == 8
-    answer = run(prompted, "--text", text, "--json")
-    assert answer.exit_code == 0, answer.output
-    tree = json.loads(answer.stdout)
-    lines = [line for line in text.read_text(encoding="utf-8").splitlines() if line]
-    encoded = encoder.encode(lines, convert_to_tensor=True, show_progress_bar=False)
-    assert tree["dims"] == encoded.shape[1] == 8
-    assert tree["uniformity"] == pytest.approx(uniformity(encoded), 1e-5)
-    assert tree["read"] == (
-        "Every line stood after the model's prompt 'w1 w2 w3 '. The model keeps its first 8 dimensions."
-    )
-
-
-def test_views_by_dropout_have_the_prompt_and_the_dimensions_too(prompted, text):
-    """Without dropout both views are what ``encode`` gives."""
-    path = prompted / "config.json"
-    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    path.write_text(json.dumps(json.loads(path.read_text()) | still))
-    tree = json.loads(run(prompted, "--text", text, "--views", "dropout", "--json").stdout)
-    alone = json.loads(run(prompted, "--text", text, "--json").stdout)
-    assert tree["dims"] == 8 and tree["pairs"]["alignment"] < 1e-9
-    assert tree["uniformity"] == pytest.approx(alone["uniformity"], 1e-5)
-
-
-def test_a_text_is_read_as_its_editor_wrote_it(model, tmp_path):
-    """A byte order mark is no word, and U+2028 or a form feed ends no line."""
-    plain, marked = tmp_path / "plain.txt", tmp_path / "marked.txt"
-    lines = [f"w{number} w{number + 1} w{2 * number % 7}" for number in range(30)]
-    plain.write_text("\n".join(lines), encoding="utf-8")
-    marked.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(line.replace(" ", "\u2028") for line in lines).encode())
-    tree, other = (json.loads(run(model, "--text", path, "--json").stdout) for path in (plain, marked))
-    assert other["rows"] == 30 and other["uniformity"] == pytest.approx(tree["uniformity"], 1e-6)
-
-
-def test_two_views_by_dropout_are_positives_of_each_other(model, text):
-    words = (model, "--text", text, "--views", "dropout", "--json")
-    tree = json.loads(run(*words).stdout)
-    assert tree["pairs"]["alignment"] > 1e-4
-    assert tree["pairs"]["positive_cosine"] > tree["pairs"]["negative_cosine"]
-    assert json.loads(run(*words).stdout)["pairs"] == tree["pairs"]  # a seed is a seed
-    assert json.loads(run(*words, "--seed", 1).stdout)["pairs"] != tree["pairs"]
-
-
 def test_bad_words_get_one_sentence(model, text, views, tmp_path):
     refused(run(model), "--text FILE")
     refused(run(model, "--text", tmp_path / "no.txt"), "there is no text")
@@ -283,32 +120,11 @@ def test_help_has_the_options():
     assert all(option in words for option in ("--text", "--views", "--page", "--json", "--labels", "--arrays"))
 
 
-def test_a_run_on_text_is_its_model(model, text, tmp_path):
-    """RUN/model is found; without a text it is said that one is needed."""
-    folder = tmp_path / "run"
-    shutil.copytree(model, folder / "model")
-    (folder / "recipe.yaml").write_text("task: text\nhead: {kind: mlp, keep: false}\n")
-    tree, alone = (json.loads(run(place, "--text", text, "--json").stdout) for place in (folder, model))
-    assert tree["uniformity"] == alone["uniformity"]
-    assert "before the head (mlp)" in tree["read"] and "read" not in alone
-    refused(run(folder), "--text FILE")
-
-
 def test_options_without_effect_are_refused(model, text, views, tmp_path):
     refused(run(model, "--text", text, "--arrays", "z1"), "a model on a text has none")
     np.save(tmp_path / "z.npy", np.eye(4))
     refused(run(tmp_path / "z.npy", "--arrays", "z1"), "an .npy holds one array")
     refused(run(views, "--arrays", " ,"), "names no array")
-
-
-def test_pickled_weights_are_refused(model, text, tmp_path):
-    import torch
-    from safetensors.torch import load_file
-
-    folder = shutil.copytree(model, tmp_path / "pickled")
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    refused(run(folder, "--text", text), "a pickle, which is never read")
 
 
 def test_columns_left_out_are_named(tmp_path):
@@ -405,3 +221,14 @@ def test_labels_of_ones_own_stand_in_for_a_bad_column(tmp_path):
 def test_labels_below_minus_one_get_one_sentence(views, tmp_path):
     (tmp_path / "labels.txt").write_text("\n".join(str(place % 3 - 2) for place in range(60)))
     refused(run(views, "--labels", tmp_path / "labels.txt"), "labels hold -2; classes are numbered from 0")
+
+
+def test_names_and_texts_command_no_terminal(here: Path) -> None:
+    name = os.fsdecode(b"\xff\x1b[2J.npy")
+    np.save(here / name, np.random.default_rng(0).normal(size=(20, 4))[[*range(10)] * 2])  # equal rows are shown
+    (here / "lines.txt").write_text("".join(f"\x1b[2J line {row}\n" for row in range(20)))
+    answer = run(name, "--text", "lines.txt", "--page", "page.html")
+    assert answer.exit_code == 0, answer.output
+    assert r"\udcff\x1b[2J.npy: 20 rows" in answer.stdout and r"\x1b[2J line" in answer.stdout
+    assert "\x1b" not in answer.output + (here / "page.html").read_text()
+    assert r"There is no file nowhere\udcff\x1b[2J.npy" in refusal("diagnose", f"nowhere{name}")

@@ -1,9 +1,12 @@
 """``hypersphere evaluate`` as a user meets it."""
 
+from __future__ import annotations
+
 import json
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +15,16 @@ from typer.testing import CliRunner
 
 from hypersphere.cli.answers import OneSentence
 from hypersphere.cli.evaluate import POOLINGS, evaluate
+from tests.damaged import WRONG, wrong
 from tests.data.senteval import write_sts
 from tests.evaluation.tiny_model import write_tiny_model
 
 app = typer.Typer(cls=OneSentence, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
 app.callback()(lambda: None)
+
+
 app.command()(evaluate)
 
 
@@ -225,3 +233,25 @@ def test_a_damaged_archive_gets_one_sentence(change: str, folder: Path, tmp_path
     answer = run("--embeddings", path, "--sts", folder)
     assert answer.exit_code == 2 and answer.output.count("\n") == 1
     assert "mine.npz cannot be read" in answer.output
+
+
+def test_a_damaged_cache_is_filled_again(tmp_path: Path) -> None:
+    from hypersphere.evaluation.embeddings import embed
+    from hypersphere.evaluation.sentence_model import SentenceModel
+
+    class Model:
+        def encode(self, texts: list[str]) -> np.ndarray:
+            return np.asarray([[len(text), 1.0] for text in texts], dtype=np.float32)
+
+    def run() -> Any:
+        return embed(SentenceModel("m", "mark", Model), ["a", "bb"], tmp_path)
+
+    (_, about), folder = run(), tmp_path / "embeddings" / "mark"
+    (chunk,) = folder.glob("*.safetensors")
+    for content in [*WRONG, json.dumps({"model": "m", "pooling": [1], "max_length": "x"})]:
+        wrong(folder / "about.json", content)
+        assert run()[1] == about
+    for header in (b"[" * 100_000, b"null", b'{"__metadata__": 3}'):
+        chunk.write_bytes(len(header).to_bytes(8, "little") + header)
+        store, _ = run()
+        assert store.discarded == [chunk] and store.rows(["bb"]).tolist() == [[2.0, 1.0]]

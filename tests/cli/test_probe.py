@@ -1,5 +1,7 @@
 """``hypersphere probe`` as a user meets it."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 
@@ -10,10 +12,17 @@ from typer.testing import CliRunner
 from hypersphere.cli.answers import OneSentence
 from hypersphere.cli.probe import probe
 from hypersphere.encoders.image import create_image_encoder, save_image_encoder
+from tests.cli.command import refusal
+from tests.damaged import WRONG, wrong
 from tests.evaluation.tiny_model import write_tiny_model
+from tests.training import worlds
 
 app = typer.Typer(cls=OneSentence, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
 app.callback()(lambda: None)
+
+
 app.command()(probe)
 
 
@@ -99,3 +108,22 @@ def test_an_interruption_names_what_is_kept(kept: bool, digits: Path, monkeypatc
     answer = run(digits)
     further = f"finished scores are in {digits}/probes.json, and the same command continues" if kept else "no score yet"
     assert answer.exit_code == 130 and answer.output == f"Stopped; {further}.\n"
+
+
+@pytest.mark.parametrize("name", ["recipe.yaml", "model/encoder.json", "probes.json"])
+def test_a_run_with_a_damaged_file_is_not_probed(name: str, here: Path) -> None:
+    from hypersphere.encoders.image import create_image_encoder, save_image_encoder
+
+    encoder = create_image_encoder("small-cnn", channels=1, size=8, width=8)
+    about = {"name": "small-cnn", "channels": 1, "size": 8, "options": {"width": 8}}
+    save_image_encoder(here / "model", encoder, {**about, "normalise": {"mean": [0.5], "std": [0.5]}})
+    worlds.recipe_file(here, task="image", data={"source": "digits"})
+    for content in [*WRONG, "[{}]", '[{"key": 1, "score": {"labels": "x"}}]']:
+        if name != "probes.json" or content != "[]":
+            wrong(here / name, content)
+            refusal("probe", here, "--kind", "knn", "--labels", "1.0", "--seeds", "1")
+    for key, value in [("channels", 0), ("size", "x"), ("options", []), ("options", {"width": 10**9}),
+                       ("normalise", {"mean": "x", "std": [1]}), ("name", 3)]:  # fmt: skip
+        if name == "model/encoder.json":
+            (here / name).write_text(json.dumps({**about, "normalise": None, key: value}))
+            assert "encoder.json" in refusal("probe", here, "--kind", "knn", "--labels", "1.0", "--seeds", "1")

@@ -9,10 +9,7 @@ import pytest
 
 import hypersphere as hs
 from hypersphere.anatomy import AngleGrid
-from hypersphere.figures.anatomy import plot
 from hypersphere.figures.maps import HeatMap, Scale, _beyond, _degrees, _multiple, _sentence, component_maps
-from hypersphere.figures.sweep import plot_sweep
-from hypersphere.testing.example import views
 
 VALUES = np.array([[0.0, 0.5], [1.0, 3.0]])
 
@@ -54,33 +51,3 @@ def test_a_map_that_hardly_changes_is_told_by_its_ends() -> None:
     assert _sentence(HeatMap("", values), (0.0, 0.02)) == ""
     crossed = np.array([[True, False], [False, False]])
     assert _sentence(HeatMap("", np.ones((2, 2)), shaded=crossed), (0.0, 2.0)) == "1 wherever it is defined"
-
-
-def test_a_figure_names_what_it_is_of() -> None:
-    z1, z2 = views(12, 5)
-    anatomy = hs.dissect(hs.create_objective("infonce"), z1, z2)
-    assert "my run" in plot(anatomy, source="my run").texts[1].get_text()
-    swept = plot_sweep("temperature", [0.05], {"infonce": [anatomy]}, source="my run")
-    assert "my run" in swept.texts[1].get_text()
-
-
-def test_a_sweep_is_a_curve_and_an_objective_without_the_setting_a_level_line() -> None:
-    z1, z2 = views(12, 5)
-    values = [0.01, 0.1, 1.0]
-    curve = [hs.dissect(hs.create_objective("infonce", temperature=value), z1, z2) for value in values]
-    figure = plot_sweep(
-        "temperature", values, {"infonce": curve, "met": [hs.dissect(hs.create_objective("met"), z1, z2)]}
-    )
-    first, level = figure.axes[0].lines
-    assert list(first.get_xdata()) == values
-    assert list(first.get_ydata()) == pytest.approx([each.dissipation.mean().item() for each in curve])
-    assert len(set(level.get_ydata())) == 1 and figure.axes[0].get_xscale() == "log"
-
-
-def test_losses_side_by_side_share_their_axes() -> None:
-    z1, z2 = views(12, 5)
-    anatomies = [hs.dissect(hs.create_objective(name), z1, z2) for name in ("infonce", "met", "mhe")]
-    axes = plot(anatomies).axes
-    for row in range(5):  # five panels of each loss follow one another
-        assert len({axis.get_ylim() for axis in axes[row::5]}) == 1
-    assert len({axis.get_xlim() for axis in axes[1::5]}) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hypersphere.report import atomic_write, markdown_table
+from hypersphere.report import atomic_write
 from hypersphere.report.files import Content, is_stream, remove_unfinished
 
 
@@ -87,8 +87,3 @@ def test_only_what_was_not_finished_is_removed(tmp_path: Path) -> None:
     (tmp_path / "inner" / ".k3j8_a0z.unfinished" / "report.md").write_text("ha")
     remove_unfinished(tmp_path)
     assert {path.name for path in tmp_path.rglob("*")} == {".notes.markdown", "inner"}
-
-
-def test_a_table_row_of_the_wrong_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="1 cells but the header has 2"):
-        markdown_table(["a", "b"], [["1"]])

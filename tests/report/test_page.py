@@ -2,21 +2,12 @@
 
 import xml.etree.ElementTree as ElementTree
 
-import pytest
-
 from hypersphere.diagnostics import diagnose
 from hypersphere.figures.anatomy import new_figure
 from hypersphere.figures.diagnosis import plots
 from hypersphere.geometry import uniform_points
-from hypersphere.report.diagnosis import diagnosis_page
 from hypersphere.report.page import READABLE, STYLE, Box, page, paragraph, pictures, section, table
-
-NASTY = "<b>\"a\" & 'b'</b>"
-
-
-def as_xml(text):
-    """Everything between <body> and </body>, read by a strict parser."""
-    return ElementTree.fromstring(text[text.index("<body>") : text.index("</body>") + 7])
+from tests.report.markup import NASTY, as_xml
 
 
 def test_words_are_escaped_everywhere():
@@ -31,23 +22,6 @@ def test_words_are_escaped_everywhere():
 def test_numbers_stand_to_the_right():
     body = ElementTree.fromstring(table(["name", "value"], [["met", "1.1"]], numbers=[1]))
     assert [cell.get("class") for cell in body.iter("td")] == [None, "number"]
-
-
-@pytest.mark.parametrize("count, dim", [(300, 8), (5, 3), (40, 2)])
-def test_a_diagnosis_is_a_page_with_its_own_identifiers(count, dim):
-    z = uniform_points(count, dim)
-    text = diagnosis_page(diagnose(z, z.flip(0)), NASTY)
-    body = as_xml(text)
-    names = [element.get("id") for element in body.iter() if element.get("id")]
-    assert len(names) == len(set(names)) > 10
-    used = {value[1:] for element in body.iter() for key, value in element.attrib.items() if key.endswith("href")}
-    assert used and used <= set(names)
-    assert "positives not aligned" in text.lower()
-
-
-def test_the_same_diagnosis_gives_the_same_page():
-    z = uniform_points(30, 4)
-    assert diagnosis_page(diagnose(z), "z") == diagnosis_page(diagnose(z), "z")
 
 
 def test_pictures_have_a_name_for_those_who_do_not_see_them():

@@ -12,8 +12,6 @@ from hypersphere.geometry import cross_polytope, simplex, uniform_points
 from hypersphere.objectives import create_objective
 from hypersphere.studies.free_points import (
     CONTESTANTS,
-    FEW,
-    Outcome,
     aligned,
     clustered_points,
     gaussian_energy,
@@ -26,7 +24,6 @@ from hypersphere.studies.free_points import (
     uniform_energy,
     upright,
 )
-from hypersphere.studies.free_points_report import text
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -86,20 +83,6 @@ def test_upright_puts_the_first_point_on_top() -> None:
     torch.testing.assert_close(best[0], torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64))
     assert best[1, 0] > 0
     torch.testing.assert_close(best @ best.T, simplex(4, 3) @ simplex(4, 3).T)
-
-
-def test_the_report_says_who_falls_short() -> None:
-    few = []
-    for of in FEW:
-        start = clustered_points(of.count, of.dim, 0)
-        best = of.optimum
-        assert best is not None
-        few.append([Outcome(c, of, start, start if c.name == "met" else best) for c in CONTESTANTS])
-    scattered = uniform_points(200, 3)
-    many = [Outcome(c, FEW[0], scattered, scattered) for c in CONTESTANTS]
-    written = text(few, many, "picture.png", seed=0, steps=1)
-    assert "Few points: 7 of 8 objectives reach the known optimum" in written
-    assert "MET m=0.45 reaches none of the 3: at 6.3°, 5.7° and 3.4° it was still moving" in written
 
 
 def test_the_command_writes_a_report_with_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
 import torch.distributed as dist
@@ -11,7 +9,6 @@ from torch import Tensor, nn
 from torch.distributed.nn.functional import all_gather
 
 import hypersphere as hs
-from hypersphere.testing import Workers, workers
 
 
 class OwnAnchors(nn.Module):
@@ -66,16 +63,14 @@ def test_a_loss_that_fails_on_uneven_shares_is_told_of_equal_ones() -> None:
         hs.testing.assert_distributed_exact(NeedsEqualShares())
 
 
-def test_a_process_that_dies_in_the_loss_is_not_blamed_on_the_script() -> None:
-    group = Workers(1)
-    assert group.run(os.getpid) != [os.getpid()]
-    with pytest.raises(RuntimeError, match="process 0 of 1 died while it ran _exit; see its own output"):
-        group.run(os._exit, 3)
+def test_random_numbers_of_the_caller_go_on_as_they_would() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    hs.testing.assert_distributed_exact(hs.create_objective("infonce"), world_size=1)
+    assert torch.equal(torch.rand(3), expected)
 
 
-def test_a_group_of_ones_own_ends_without_the_shared_one() -> None:
-    shared, own = workers(1), Workers(1)
-    pid = shared.run(os.getpid)
-    assert own.run(os.getpid) != pid
-    own.close()
-    assert workers(1) is shared and shared.run(os.getpid) == pid
+def test_a_group_without_a_process_is_refused() -> None:
+    with pytest.raises(ValueError, match="world_size must be at least 1, not 0"):
+        hs.testing.assert_distributed_exact(hs.create_objective("infonce"), world_size=0)

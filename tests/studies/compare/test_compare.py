@@ -168,22 +168,6 @@ def test_a_search_in_stages_resumes_and_ends_with_the_best_setting(tmp_path, mon
         study(tmp_path / "study", **given | {"stages": stages[:1]})
 
 
-@pytest.mark.parametrize(
-    ("recipe", "words", "sentence"),
-    [
-        ("digits", ["data.source=nowhere"], "there is no image set 'nowhere'"),
-        ("small-text", ["data.source=nowhere.txt", "evaluation.sts=nowhere"], "there is no text file nowhere.txt"),
-    ],
-)
-def test_a_study_whose_data_is_not_here_is_refused_before_anything_starts(
-    recipe, words, sentence, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(process, "start", lambda *args, **rest: pytest.fail("a run was started"))
-    with pytest.raises(FileNotFoundError, match=sentence):
-        compare(recipe, ["ntxent"], words, output=str(tmp_path / "study"), echo=[].append)
-    assert not (tmp_path / "study").exists()
-
-
 def test_a_finished_study_needs_no_data_to_be_read_again(finished, monkeypatch):
     comparison, folder = finished
     monkeypatch.setattr("hypersphere.studies.compare.run.check_data", lambda recipe: pytest.fail("data was asked for"))

@@ -9,7 +9,7 @@ from typing import Any
 from hypersphere.studies.compare.cells import Cell, Plan, unique
 from hypersphere.studies.compare.choice import choose, tuned
 from hypersphere.studies.compare.queue import Attempt
-from hypersphere.studies.compare.results import collect
+from hypersphere.studies.compare.results import Row, Run, collect
 from hypersphere.studies.reproduce.contest import Contest, Held, Scale, contests
 
 ABOUT = {"hypersphere": "0", "commit": "abc", "torch": "2", "machine": "none", "device": "cpu", "minutes": 1.0}
@@ -53,3 +53,14 @@ def held(name: str, make: Callable[[Cell], dict[str, Any] | str], scale: Scale =
     for objective, chosen in [] if plan.study.grid else choose(plan, attempts):
         attempts |= ended(plan.test(objective, chosen))
     return Held(contests()[name], scale, collect(plan, attempts), dict(ABOUT))
+
+
+def row(*results: dict[str, Any] | str, label: str = "met") -> Row:
+    """A row whose runs, with the seeds 43, 44, …, gave these results; a text is the reason of a failure."""
+    runs = [
+        Run(label, "test", 0, 43 + place, {}, f"{label} {place}", "failed", each, None, None, {})
+        if isinstance(each, str)
+        else Run(label, "test", 0, 43 + place, {}, f"{label} {place}", "done", "", None, None, each)
+        for place, each in enumerate(results)
+    ]
+    return Row(label, label, {}, {}, [], runs, "", {})

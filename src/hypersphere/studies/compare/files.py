@@ -148,14 +148,25 @@ def as_latex(comparison: Comparison) -> str:
 
 def about(comparison: Comparison) -> str:
     """Explains the numbers of the table."""
-    study = comparison.plan.study
-    tuned = f"{study.trials} trials each on validation data" if study.trials else "settings as given"
-    tuned = "no tuning, a grid" if study.grid else tuned
     return (
-        f"Test {comparison.metric} over {study.seeds} fresh seeds ({tuned}); expanded percentile bootstrap intervals; "
+        f"Test {comparison.metric} over {comparison.plan.study.seeds} fresh seeds ({_tuning(comparison)}); expanded "
+        "percentile bootstrap intervals; "
         f"differences paired by seed with {comparison.reference}, sign-flip test with Holm's correction; P(better): "
         "share of pairs of runs in which the objective is above the reference."
     )
+
+
+def _tuning(comparison: Comparison) -> str:
+    study = comparison.plan.study
+    if study.grid:
+        return "no tuning, a grid"
+    if not study.tunes:
+        return "settings as given"
+    if not study.stages:
+        return f"{study.trials} trials each on validation data"
+    counts = sorted({comparison.plan.trials(each) for each in study.objectives})
+    number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{number} trials each on validation data, in stages"
 
 
 def settings_in_words(settings: dict[str, Any]) -> str:

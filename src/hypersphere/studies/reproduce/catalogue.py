@@ -104,14 +104,14 @@ ITEMS: dict[str, Item] = {
     ),
     "cloa2024/table1": Item("Losses as affinity, probability and divergence", "Table 1", 0.1, "cloa2024.table1:table1"),
     "nie2023/table1": Item(
-        "Similarity and transfer of seven objectives", "Table 1", 0.1, "nie2023.contest:table1", ("nie-objectives",)
+        "Similarity and transfer of seven objectives", "Table 1", 0.1, "nie2023.scores:table1", ("nie-objectives",)
     ),
-    "nie2023/table2": Item("The settings that won", "Table 2", 0.1, "nie2023.contest:table2", ("nie-objectives",)),
+    "nie2023/table2": Item("The settings that won", "Table 2", 0.1, "nie2023.settings:table2", ("nie-objectives",)),
     "nie2023/fig1": Item(
         "Alignment, uniformity and quality; who overfits",
         "Figure 1",
         0.1,
-        "nie2023.contest:fig1",
+        "nie2023.checkpoints:fig1",
         ("nie-objectives", "nie-margins"),
     ),
     "nie2023/fig3": Item("Margins of MPT", "Figure 3", 0.1, "nie2023.margins:fig3", ("nie-margins", "nie-objectives")),
@@ -133,10 +133,10 @@ ITEMS: dict[str, Item] = {
         "Lemma 1's lower end, ratios and positive cosines while training",
         "Figure 8",
         0.1,
-        "li2024.conjectures:fig8",
+        "li2024.while_training:fig8",
         ("li-sweeps",),
     ),
-    "li2024/fig9": Item("Angles while training", "Figure 9", 0.1, "li2024.conjectures:fig9", ("li-sweeps",)),
+    "li2024/fig9": Item("Angles while training", "Figure 9", 0.1, "li2024.while_training:fig9", ("li-sweeps",)),
     "li2024/table3": Item("Similarity: seven sets", "Table 3", 0.1, "li2024.stages:table3", ("li-stages",)),
     "li2024/table4": Item("Transfer: seven sets", "Table 4", 0.1, "li2024.stages:table4", ("li-stages",)),
     "li2024/table5": Item(
@@ -188,7 +188,7 @@ ITEMS: dict[str, Item] = {
         ("cloa-rates",),
     ),
     "cloa2024/table3": Item(
-        "Top-1 of each base with and without anchors", "Table 3", 0.1, "cloa2024.rates:table3", ("cloa-rates",)
+        "Top-1 of each base with and without anchors", "Table 3", 0.1, "cloa2024.gains:table3", ("cloa-rates",)
     ),
     "cloa2024/table4": Item(
         "Top-1 and top-5 on a second data set", "Table 4", 0.1, "cloa2024.second:table4", ("cloa-second",)

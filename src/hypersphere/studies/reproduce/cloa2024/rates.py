@@ -8,7 +8,6 @@ from typing import Any
 
 from hypersphere.figures.rates import Line, Point, draw_phases, draw_rates
 from hypersphere.studies.reproduce.cloa2024.accuracies import BASES, ROWS, Accuracies, named, per_cent
-from hypersphere.studies.reproduce.cloa2024.gains import table3 as table3
 from hypersphere.studies.reproduce.cloa2024.published import PHASES
 from hypersphere.studies.reproduce.contest import Held
 from hypersphere.studies.reproduce.evidence import (

@@ -31,9 +31,7 @@ from hypersphere.studies.reproduce.li2024.readings import (
     views,
     with_interval,
 )
-from hypersphere.studies.reproduce.li2024.while_training import BASELINE, CONTEST, RATIOS, fig8, fig9
-
-__all__ = ["fig5", "fig6", "fig7", "fig8", "fig9"]
+from hypersphere.studies.reproduce.li2024.while_training import BASELINE, CONTEST, RATIOS
 
 OPEN = "paradigm dissipation=none"
 MARGINS = {"0.3": BASELINE, "0.5": "paradigm dissipation=margin,margin=0.5",

@@ -1,4 +1,4 @@
-"""docs/errata.md has every erratum that is cited, and cites only what there is."""
+"""The items, and docs/errata.md: it has every erratum that is cited, and cites only what there is."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 import hypersphere as hs
-from hypersphere.studies.reproduce.catalogue import ITEMS
+from hypersphere.studies.reproduce.catalogue import ITEMS, cite, list_items, paper_of
+from hypersphere.studies.reproduce.items import find
 
 ROOT = Path(__file__).parents[3]
+
+
 PAGE = (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
 
 
@@ -39,3 +42,9 @@ def test_items_and_tests_on_the_page_exist() -> None:
     defined = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
     for test in re.findall(r"`(test_\w+)`", PAGE):
         assert f"def {test}(" in defined
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_an_item_has_its_paper_and_its_function(name: str) -> None:
+    assert name in list_items(paper_of(name)) and cite(name).endswith(ITEMS[name].place)
+    assert callable(find(name))
