@@ -28,7 +28,11 @@ processes.preload("hypersphere.training.run", "hypersphere.training.images", "ko
 gc.disable()  # while everything is imported
 
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
-LONGEST = ("tests/training/test_processes.py", "tests/studies/compare/test_compare.py", "tests/training/test_run.py")
+LONGEST = (
+    "tests/training/test_run_processes.py",
+    "tests/studies/compare/test_compare.py",
+    "tests/training/test_run.py",
+)
 MORE = '''
 
 from hypersphere.engine import masked_max

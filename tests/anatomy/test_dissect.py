@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -10,27 +9,10 @@ import torch
 from torch import Tensor
 
 import hypersphere as hs
-from hypersphere.anatomy import ratio_interval
 from hypersphere.anatomy.dissect import rotated
 from hypersphere.geometry import tangent, unit
 from hypersphere.testing.example import some_labels, views
 from tests import cases
-
-
-@pytest.mark.parametrize(("name", "params"), **cases.named([c for c in cases.SMOOTH if "both" not in str(c)]))
-def test_private_coordinates_find_what_the_similarities_say(name: str, params: dict[str, Any]) -> None:
-    """The method for any callable, on our own objectives hidden behind a function, also with N > D."""
-    z1, z2 = views(7, 3)
-    objective = hs.create_objective(name, **params).double()
-    labels = some_labels(7)
-    known = hs.dissect(objective, z1, z2, labels, scope="batch").coefficients
-    anatomy = hs.dissect(lambda a, b: objective(a, b, labels), z1, z2, labels)
-    assert anatomy.scope == "batch"
-    scale = 1 + known.columns.abs().max()
-    torch.testing.assert_close(anatomy.coefficients.positive, known.positive, rtol=1e-7, atol=1e-8 * scale.item())
-    torch.testing.assert_close(anatomy.coefficients.columns, known.columns, rtol=1e-7, atol=1e-8 * scale.item())
-    assert anatomy.rotation_invariant
-    assert anatomy.residual.max() < 1e-6
 
 
 @pytest.mark.parametrize(("name", "params"), **cases.named(cases.PAIRWISE))
@@ -180,51 +162,6 @@ def test_what_is_tied_to_coordinates_is_seen_in_many_dimensions_and_float32() ->
     assert not hs.dissect(absolute, z1, z2, most_anchors=1).rotation_invariant
     assert not hs.dissect(hs.create_objective("barlow"), z1, z2, most_anchors=1).rotation_invariant
     assert hs.dissect(lambda a, b: infonce(a.float(), b.float()), z1, z2, most_anchors=1).rotation_invariant
-
-
-def test_the_numbers_and_the_words() -> None:
-    z1, z2 = views(32, 8)
-    hard = hs.dissect(hs.create_objective("infonce", temperature=0.01), z1, z2)
-    soft = hs.dissect(hs.create_objective("infonce", temperature=1.0), z1, z2)
-    assert hard.hardest_share.mean() > 0.9 > 0.2 > soft.hardest_share.mean()
-    assert 1 <= hard.effective_negatives.mean() < 2 < 20 < soft.effective_negatives.mean() <= 31
-    words = str(soft)
-    for word in ("still receive gradient", "negatives", "on the hardest", "times the push", "Lemma 1, both ends",
-                 "radial and wasted", "Conventions: "):  # fmt: skip
-        assert word in words
-    assert "against the mean negative" in soft.report(step=0.5, negative="mean")
-    assert "meeting Lemma 1 (λ=0.5, mean)" in soft.numbers(0.5, "mean")
-    with pytest.raises(ValueError, match="'hardest' or 'mean'"):
-        soft.numbers(negative="easiest")
-
-
-def test_an_anchor_below_one_percent_of_its_gradient_has_stopped() -> None:
-    """Orthogonal negatives, and the positive at 0: GD = 1 - p_ii is the same for all, and below or above 0.01."""
-    x = torch.eye(16, dtype=torch.float64)
-    for temperature, alive in ((0.12, 0.0), (0.15, 1.0)):
-        anatomy = hs.dissect(hs.create_objective("infonce", temperature=temperature), x, x + 1e-9)
-        gate = 15 / (15 + math.exp(1 / temperature))
-        assert anatomy.dissipation.mean().item() == pytest.approx(gate, rel=1e-6)
-        assert (gate >= 0.01) == bool(alive)
-        assert anatomy.numbers()["anchors with gradient"] == alive
-        assert ("all but stopped" in anatomy.verdict()) == (not alive)
-    stopped = hs.dissect(hs.create_objective("mpt", margin=0.01), torch.eye(5), torch.eye(5))
-    assert stopped.numbers()["anchors with gradient"] == 0
-    assert "has stopped here" in str(stopped)
-
-
-def test_lemma_one_against_direct_geometry() -> None:
-    """A step of the anchor in its tangent plane, and the distance to the positive's projection before and after."""
-    generator = torch.Generator().manual_seed(0)
-    h, y, n = (unit(torch.randn(4000, 4, generator=generator, dtype=torch.float64)) for _ in range(3))
-    p, q = tangent(y, h), tangent(n, h)
-    for step in (0.05, 0.3, 1.0, 3.0):
-        low, high = ratio_interval(h, y, n, step)
-        for ratio in (-1.0, 0.0, 0.5, 1.0, 1.5, 3.0, 10.0):
-            moved = step * (ratio * p - q)
-            closer = (p - moved).norm(dim=1) < p.norm(dim=1)
-            inside = (low < ratio) & (ratio < high)
-            assert torch.equal(closer, inside)
 
 
 @pytest.mark.parametrize("form", ["out", "in"])

@@ -69,8 +69,8 @@ def test_the_benchmark_is_found_from_any_folder_above_it(folder: Path, inside: s
         ("STS14-en-test/STS.gs.images.txt", lambda rows: rows[:-1], r"images.txt has 750 .* 749"),
         ("STS16-en-test/STS.gs.headlines.txt", lambda rows: [*rows[:-1], ""], "headlines.txt has 248 .* 249"),
         ("STS13-en-test/STS.gs.FNWN.txt", lambda rows: ["7.5", *rows[1:]], "7.5 .*outside the scale 0 to 5"),
-        ("STS13-en-test/STS.gs.FNWN.txt", lambda rows: ["nan", *rows[1:]], "nan .*outside the scale 0 to 5"),
-        ("STS13-en-test/STS.gs.OnWN.txt", lambda rows: ["five", *rows[1:]], "'five', not a number"),
+        ("STS13-en-test/STS.gs.FNWN.txt", lambda rows: ["nan", *rows[1:]], "row 1: the score is 'nan', not a finite"),
+        ("STS13-en-test/STS.gs.OnWN.txt", lambda rows: ["five", *rows[1:]], "'five', not a finite number"),
         ("STS13-en-test/STS.input.OnWN.txt", lambda rows: [sentence(1), *rows[1:]], "row 1: .* columns"),
         ("STSBenchmark/sts-test.csv", lambda rows: rows[:700], "sts-test.csv has 700 rows .* 1379"),
         ("STSBenchmark/sts-test.csv", lambda rows: [*rows, rows[0]], "1380 rows .* not the original"),
@@ -178,6 +178,15 @@ def test_a_table_whose_quotation_marks_do_not_pair_up_is_refused(tmp_path: Path)
         path.write_text(f"sentence1,sentence2,score\n{cell},two,1\nthree,four,2\n")
         with pytest.raises(ValueError, match="the quotation marks do not pair up"):
             load_sts_benchmark(path, "dev")
+
+
+@pytest.mark.parametrize("score", ["inf", "-1e999", "NaN", ""])
+def test_a_score_of_ones_own_that_is_no_finite_number_is_refused(tmp_path: Path, score: str) -> None:
+    """A correlation with it would be NaN."""
+    path = tmp_path / "mine.csv"
+    path.write_text(f"sentence1,sentence2,score\none,two,1\nthree,four,{score}\n")
+    with pytest.raises(ValueError, match=rf"row 2: the score is '{score}', not a finite number"):
+        load_sts_benchmark(path, "dev")
 
 
 def test_bad_names_get_the_nearest(folder: Path, tmp_path: Path) -> None:

@@ -1,14 +1,14 @@
-"""Sentence encoders: what is asked of them is checked, nothing is made up, and nothing local asks the network."""
+"""Sentence encoders: their poolings are what they are called, and nothing local asks the network."""
 
-import json
 import socket
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
 
-from hypersphere.encoders.checkpoint import open_sentence_model
-from hypersphere.encoders.text import create_text_encoder
+from hypersphere.encoders.text import create_text_encoder, describe
 from tests.training import worlds
 
 
@@ -16,27 +16,6 @@ from tests.training import worlds
 def test_an_unknown_pooling_is_refused_with_those_there_are(pooling: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"no pooling {pooling!r}; .*there are cls, mean, first-last"):
         create_text_encoder(str(tmp_path), pooling=pooling)
-
-
-@pytest.mark.parametrize("pooling", ["cls", None])
-def test_a_folder_without_its_tokenizer_is_refused(pooling: str | None, tmp_path: Path) -> None:
-    """transformers would make one up, to which every word is unknown."""
-    folder = worlds.encoder(tmp_path)
-    create_text_encoder(str(folder), pooling=pooling)
-    whole = (folder / "tokenizer.json").read_text()
-    for path in folder.glob("tokenizer*"):
-        path.unlink()
-    for settings in ("{}", '{"tokenizer_class": "BertTokenizer"}'):
-        (folder / "tokenizer_config.json").write_text(settings)
-        with pytest.raises(ValueError, match=r"lacks the model's tokenizer, such as tokenizer\.json"):
-            create_text_encoder(str(folder), pooling=pooling)
-    with pytest.raises(ValueError, match="lacks the model's tokenizer"):
-        open_sentence_model(folder)
-    tree = json.loads(whole)
-    tree["model"]["vocab"] = {each["content"]: each["id"] for each in tree["added_tokens"]}
-    (folder / "tokenizer.json").write_text(json.dumps(tree))
-    with pytest.raises(ValueError, match="tokenizer without a vocabulary"):
-        create_text_encoder(str(folder), pooling=pooling)
 
 
 @pytest.mark.parametrize("pooling", ["cls", None])
@@ -56,3 +35,17 @@ def test_neither_opening_nor_saving_a_folder_asks_the_network(
     monkeypatch.setattr(socket.socket, "connect", refused)
     create_text_encoder(str(folder), pooling=pooling).save_pretrained(str(tmp_path / "saved"))
     assert (tmp_path / "saved" / "modules.json").is_file() and asked == []
+
+
+def test_first_last_pooling_is_the_mean_of_the_first_and_last_transformer_layer(tmp_path: Path) -> None:
+    folder = worlds.encoder(tmp_path, layers=3)
+    model = create_text_encoder(str(folder), pooling="first-last", max_length=16).eval()
+    texts = worlds.sentences(3)
+    plain = AutoModel.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    for text in texts:  # one at a time: no padding to get wrong
+        states = plain(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
+        expected = ((states[1] + states[3]) / 2).mean(dim=1)[0]
+        embeddings = torch.tensor(model.encode(text))
+        assert torch.allclose(embeddings, expected, atol=1e-6)
+    assert "first and the last layer" in describe(model)

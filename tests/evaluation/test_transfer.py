@@ -1,4 +1,4 @@
-"""Classifiers trained side by side are those of SentEval's protocol, trained one at a time."""
+"""SentEval's protocol, against plain loops over folds and strengths."""
 
 from dataclasses import replace
 
@@ -6,45 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from hypersphere.evaluation.classifier import FAST, SENTEVAL, Fit, fit_all
+from hypersphere.evaluation.classifier import FAST, SENTEVAL
 from hypersphere.evaluation.transfer import (
     Labelled,
     cross_validate,
-    folds,
     pair_features,
     train_and_test,
     train_dev_test,
 )
 from tests.evaluation import senteval_loop as loop
+from tests.evaluation.drawn import fixed_embedding
 
 SHORT = replace(SENTEVAL, folds=3, batch_size=32, max_epoch=24)
 QUICK = replace(FAST, folds=3, batch_size=32, max_epoch=12)
-
-
-def fixed_embedding(rows: int, dim: int, classes: int, seed: int, dtype=torch.float64):
-    """Unit vectors around a direction of each class, noisy enough that folds and strengths differ."""
-    draw = np.random.default_rng(seed)
-    centres, labels = draw.normal(size=(classes, dim)), draw.integers(0, classes, rows)
-    x = centres[labels] + 1.6 * draw.normal(size=(rows, dim))
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    return torch.from_numpy(x).to(dtype), torch.from_numpy(labels)
-
-
-@pytest.mark.parametrize("protocol", [SHORT, QUICK], ids=["adam", "rmsprop"])
-@pytest.mark.parametrize("classes", [2, 4])
-def test_every_fit_at_every_strength_is_the_one_trained_alone(protocol, classes) -> None:
-    x, y = fixed_embedding(101, 6, classes, seed=1)  # 101 rows: folds of different sizes
-    fits = [Fit(*rows) for rows in folds(y.numpy(), protocol)]
-    together = fit_all(x, y, classes, fits, protocol)
-    for f, fit in enumerate(fits):
-        for r, strength in enumerate(protocol.strengths):
-            alone = loop.OneClassifier(protocol, 6, classes, strength, x.dtype)
-            best = alone.fit(x[fit.train], y[fit.train], (x[fit.dev], y[fit.dev]))
-            assert together.accuracy[f, r] == best
-            weights = torch.cat([alone.layer.weight, alone.layer.bias[:, None]], dim=1).T  # (D + 1, C)
-            torch.testing.assert_close(
-                together.weights[f, r], (weights[:, 1:] - weights[:, :1]).detach(), rtol=1e-9, atol=1e-9
-            )
 
 
 @pytest.mark.parametrize("protocol", [SHORT, QUICK], ids=["adam", "rmsprop"])
@@ -73,21 +47,6 @@ def test_train_dev_test_is_the_plain_loop() -> None:
     parts = [(x[rows], y[rows]) for rows in (slice(0, 150), slice(150, 190), slice(190, 240))]
     score = train_dev_test(*(Labelled(*part) for part in parts), 2, SHORT)
     assert (score.accuracy, score.dev_accuracy, score.strengths) == loop.train_dev_test(SHORT, *parts, 2)
-
-
-def test_long_training_reaches_the_optimum_of_scikit_learn() -> None:
-    """Weight decay λ is the penalty λ/2 |w|²; per row that is C = 1 / (λ N) in scikit-learn (bias nearly free)."""
-    from sklearn.linear_model import LogisticRegression
-
-    x, y = fixed_embedding(60, 3, 2, seed=6)
-    whole = replace(SENTEVAL, batch_size=60, tenacity=10**6, epoch_size=8000, max_epoch=7999, strengths=(1e-2,))
-    rows = np.arange(60)
-    fitted = fit_all(x, y, 2, [Fit(rows, rows)], whole)
-    # Softmax with w₀ and w₁ penalised is a logistic regression on w₁ − w₀ with half the penalty, the bias too.
-    features = np.c_[x.numpy(), np.ones(60)]
-    exact = LogisticRegression(C=1 / (0.5 * 1e-2 * 60), fit_intercept=False, tol=1e-10, max_iter=10_000)
-    exact.fit(features, y.numpy())
-    np.testing.assert_allclose(fitted.weights[0, 0, :, 0].numpy(), exact.coef_[0], rtol=1e-3, atol=1e-3)
 
 
 def test_pair_features_are_the_difference_and_the_product() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.geometry import tangent, unit
@@ -128,3 +129,20 @@ def test_cloa_refuses_labels_and_dimensions_it_has_no_anchors_for() -> None:
     inner = hs.create_objective("infonce")
     with pytest.raises(ValueError, match="has not"):
         hs.create_objective("cloa", num_classes=2, dim=4, base=inner, gather=True)
+
+
+@pytest.mark.parametrize(
+    "base", [{"name": "infonce", "reduction": "none"}, hs.create_objective("mpt", reduction="none")]
+)
+def test_cloa_refuses_a_base_that_is_not_one_number(base):
+    with pytest.raises(ValueError, match="adds its pull to one number"):
+        hs.create_objective("cloa", base=base, num_classes=5, dim=6)
+
+
+def test_cloa_refuses_a_foreign_base_that_is_not_one_number():
+    class Each(torch.nn.Module):
+        def forward(self, a: Tensor, b: Tensor) -> Tensor:
+            return (a * b).sum(dim=1)
+
+    with pytest.raises(ValueError, match=r"its base gives \(12,\)"):
+        hs.create_objective("cloa", base=Each(), num_classes=5, dim=6)(*views(12, 6), torch.arange(12) % 5)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.engine import SOFTPLUS, masked_sum, masked_sum_of
-from hypersphere.objectives import PairwiseObjective
+from hypersphere.objectives import PairwiseObjective, within
 from hypersphere.testing.example import some_labels, views
 from tests import cases
 from tests.theory import loss_gradients
@@ -195,3 +195,10 @@ def test_rank_one_is_stationary(name: str, params: dict[str, Any]) -> None:
     objective = hs.create_objective(name, **params)
     for grad in loss_gradients(objective, signs * direction, signs * direction, labels=some_labels(6)):
         assert grad.abs().max() < 1e-9
+
+
+def test_the_parts_of_an_objective_are_its_bases_and_then_what_is_added() -> None:
+    inner = {"name": "plus", "base": {"name": "mixup", "base": "ntxent"}, "extra": "gor"}
+    objective = hs.create_objective("plus", base=inner, extra="koleo")
+    assert [each.name for each in within(objective)] == ["plus", "plus", "mixup", "ntxent", "gor", "koleo"]
+    assert list(within(torch.nn.Identity())) == []

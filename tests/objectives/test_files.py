@@ -168,11 +168,14 @@ def test_on_two_processes_the_gradient_is_that_of_one(mine: Path, name: str) -> 
 
 def test_names_are_read_and_changed_without_executing_anything(mine: Path) -> None:
     mine.write_text("raise SystemExit\n")
-    given = {"name": "cloa", "base": {"name": "mine.py:pull", "weight": 0.2}, "dim": 4}
+    given: dict[str, Any] = {"name": "cloa", "base": {"name": "mine.py:pull", "weight": 0.2}, "dim": 4}
     assert files.names_in(given) == ["mine.py:pull"] == files.names_in("mine.py:pull")
     located = files.map_names(given, files.absolute)
     assert located == {"name": "cloa", "base": {"name": f"{mine}:pull", "weight": 0.2}, "dim": 4}
     assert list(files.fingerprints(located)) == [str(mine)]
+    added = {"name": "plus", "base": given, "extra": "mine.py:Scaled"}
+    assert files.names_in(added) == ["mine.py:pull", "mine.py:Scaled"]
+    assert files.map_names(added, files.absolute)["extra"] == f"{mine}:Scaled"
 
 
 def test_only_an_ordinary_python_file_is_opened(tmp_path: Path) -> None:

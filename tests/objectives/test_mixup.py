@@ -109,14 +109,6 @@ def test_the_bounds_of_mixup_hold_for_every_anchor(batch: tuple[Tensor, Tensor],
         assert (loss <= bound + SLACK).all()
 
 
-def test_mixup_and_its_base_agree_on_the_reduction() -> None:
-    z1, z2 = views(5, 4)
-    total = hs.create_objective("mixup", reduction="sum")(z1, z2).item()
-    assert total == pytest.approx(5 * hs.create_objective("mixup")(z1, z2).item())
-    with pytest.raises(ValueError, match="reduction='sum' but its base"):
-        hs.create_objective("mixup", base=hs.create_objective("infonce"), reduction="sum")
-
-
 @pytest.mark.parametrize("base", ["barlow", "vicreg", {"name": "cloa", "base": "vicreg", "num_classes": 2, "dim": 4}])
 def test_a_base_without_negatives_is_refused_with_the_reason(base: Any) -> None:
     with pytest.raises(ValueError, match="compares features, not pairs: it has no negatives to mix"):

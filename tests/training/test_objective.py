@@ -16,6 +16,15 @@ def test_an_objective_takes_its_sizes_from_the_run_wherever_it_stands() -> None:
     assert read_recipe("digits").fitted(10, 64) == read_recipe("digits")
 
 
+def test_what_is_added_to_a_base_takes_its_sizes_too_and_may_be_what_reads_labels() -> None:
+    recipe = read_recipe("digits", ["objective={name: plus, base: infonce, extra: {name: cloa, base: met}}"])
+    extra = {"name": "cloa", "base": "met", "num_classes": 10, "dim": 64}
+    assert recipe.fitted(num_classes=10, dim=64).objective == {"name": "plus", "base": "infonce", "extra": extra}
+    assert recipe.reads_labels and not read_recipe("digits", ["objective={name: plus, extra: koleo}"]).reads_labels
+    with pytest.raises(ValueError, match="cloa's dim is 12, but what the objective sees has 64 dimensions"):
+        read_recipe("digits", ["objective={name: plus, extra: {name: cloa, num_classes: 10, dim: 12}}"]).fitted(10, 64)
+
+
 @pytest.mark.parametrize(
     "sizes, sentence",
     [

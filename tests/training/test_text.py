@@ -18,7 +18,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import hypersphere as hs
 from hypersphere.encoders.checkpoint import default_prompt
-from hypersphere.encoders.text import create_text_encoder, describe, skipped_tokens
+from hypersphere.encoders.text import create_text_encoder, skipped_tokens
 from hypersphere.geometry import unit
 from hypersphere.studies.compare.cells import cell_id
 from hypersphere.training.equal_texts import text_ids
@@ -164,20 +164,6 @@ def test_the_gradient_cache_changes_nothing_but_memory(tmp_path: Path) -> None:
     assert len(values_and_grads[0][1]) == len(values_and_grads[1][1]) > 10
     for plain, cached in zip(values_and_grads[0][1], values_and_grads[1][1], strict=True):
         assert torch.allclose(plain, cached, atol=1e-7)
-
-
-def test_first_last_pooling_is_the_mean_of_the_first_and_last_transformer_layer(tmp_path: Path) -> None:
-    folder = worlds.encoder(tmp_path, layers=3)
-    model = create_text_encoder(str(folder), pooling="first-last", max_length=16).eval()
-    texts = worlds.sentences(3)
-    plain = AutoModel.from_pretrained(folder).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    for text in texts:  # one at a time: no padding to get wrong
-        states = plain(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
-        expected = ((states[1] + states[3]) / 2).mean(dim=1)[0]
-        embeddings = torch.tensor(model.encode(text))
-        assert torch.allclose(embeddings, expected, atol=1e-6)
-    assert "first and the last layer" in describe(model)
 
 
 @pytest.mark.parametrize("keep", [True, False])

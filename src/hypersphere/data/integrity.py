@@ -53,10 +53,10 @@ def check_count(path: Path, count: int, known: int, unit: str = "rows") -> None:
 
 
 def check_range(path: Path, scores: Iterable[float], low: float, high: float) -> None:
-    """Refuses a file with a label outside the scale of its set (or not a number)."""
+    """Refuses a file with a label outside the scale of its set."""
     for row, score in enumerate(scores, start=1):
         if not low <= score <= high:
-            raise ValueError(f"{path} has the label {score:g} (its {row}th), outside the scale {low:g} to {high:g}.")
+            raise ValueError(f"{path} has the label {score:g} in row {row}, outside the scale {low:g} to {high:g}.")
 
 
 def function_words(sentences: Iterable[str]) -> tuple[float, float]:

@@ -295,10 +295,11 @@ def _described(value: Any) -> str:
 
 
 def within(objective: Any) -> Iterator[Any]:
-    """An objective, and those it is wrapped around."""
-    while isinstance(objective, Objective):
+    """An objective, and those it is made of: first its base and the bases of that, then what is added to them."""
+    if isinstance(objective, Objective):
         yield objective
-        objective = getattr(objective, "base", None)
+        yield from within(getattr(objective, "base", None))
+        yield from within(getattr(objective, "extra", None))
 
 
 def like_negatives(objective: PairwiseObjective, values: tuple[Any, ...]) -> Any:

@@ -6,6 +6,7 @@ a gradient. A dissipation or a ratio returns (B,), a weight (B, M).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from math import pi
 from typing import Any, ClassVar
@@ -52,6 +53,8 @@ class Component:
                 raise ValueError(f"{what} has no parameter {name!r}, only {', '.join(kinds) or 'none'}")
             if not isinstance(value, (bool, int, float)) or isinstance(kinds[name], bool) != isinstance(value, bool):
                 raise ValueError(f"{what}: {name} must be like {kinds[name]!r}, not {value!r}")
+            if not math.isfinite(value):
+                raise ValueError(f"{what}: {name} must be a number, not {value!r}")
             if name == "temperature" and value <= 0:
                 raise ValueError(f"{what}: temperature must be a number above 0, not {value!r}")
         return cls(**params)

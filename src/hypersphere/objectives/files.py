@@ -44,13 +44,17 @@ def absolute(name: str, folder: Path | None = None) -> str:
     return name if parts is None else f"{((folder or Path()) / parts[0]).resolve()}:{parts[1]}"
 
 
+PARTS = ("base", "extra")  # settings that hold objectives
+
+
 def map_names(given: Any, change: Callable[[str], str]) -> Any:
-    """An objective as a recipe has it, a name or {"name": …, "base": …}, with its names changed, those of bases too."""
+    """An objective as a recipe has it, a name or {"name": …, "base": …}, with its names changed, those of its parts
+    too."""
     if isinstance(given, str):
         return change(given)
     if not isinstance(given, Mapping):
         return given
-    return {key: map_names(value, change) if key in ("name", "base") else value for key, value in given.items()}
+    return {key: map_names(value, change) if key in ("name", *PARTS) else value for key, value in given.items()}
 
 
 def names_in(given: Any) -> list[str]:

@@ -9,6 +9,7 @@ import torch
 
 from hypersphere.objectives import CLOA, create_objective
 from hypersphere.objectives.base import Objective, within
+from hypersphere.objectives.files import PARTS
 from hypersphere.objectives.registry import objective_class
 from hypersphere.objectives.settings import REQUIRED
 from hypersphere.training.temperature import at_first, refuse_learned
@@ -66,7 +67,7 @@ def fit(given: Mapping[str, Any], num_classes: int, dim: int) -> dict[str, Any]:
 
 
 def fill_sizes(given: Any, num_classes: int | None = None, dim: int | None = None) -> dict[str, Any]:
-    """An objective's mapping with every required ``num_classes`` and ``dim`` filled in, those of its base included.
+    """An objective's mapping with every required ``num_classes`` and ``dim`` filled in, those of its parts included.
 
     Without a number from the run the smallest possible one is used, for a check before the data is opened.
 
@@ -77,10 +78,10 @@ def fill_sizes(given: Any, num_classes: int | None = None, dim: int | None = Non
     if _needs(filled):
         classes = filled.setdefault("num_classes", num_classes or 1)
         filled.setdefault("dim", dim or classes)
-    base = filled.get("base")
-    if _is_objective(base):
-        inner = fill_sizes(base, num_classes, dim)
-        filled["base"] = inner if isinstance(base, Mapping) or len(inner) > 1 else base
+    for part in PARTS:
+        if _is_objective(given_part := filled.get(part)):
+            inner = fill_sizes(given_part, num_classes, dim)
+            filled[part] = inner if isinstance(given_part, Mapping) or len(inner) > 1 else given_part
     return filled
 
 
@@ -89,7 +90,8 @@ def sized(given: Any) -> Iterator[dict[str, Any]]:
     if isinstance(given, Mapping):
         if _needs(given):
             yield dict(given)
-        yield from sized(given.get("base"))
+        for part in PARTS:
+            yield from sized(given.get(part))
 
 
 def reads_labels(objective: Objective) -> bool:

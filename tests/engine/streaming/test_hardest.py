@@ -139,11 +139,3 @@ def test_an_anchor_without_negatives_sees_minus_infinity_and_moves_nothing() -> 
             loss = Watching()(z1, z2)
             (grad,) = torch.autograd.grad(loss, z1)
         assert loss.isfinite() and grad.isfinite().all()
-
-
-def test_a_formula_that_is_missing_is_named() -> None:
-    class Silent(HardestObjective):
-        pass
-
-    with pytest.raises(TypeError, match="Silent must define from_hardest"):
-        Silent()(*views(4, 3))

@@ -235,11 +235,3 @@ def test_what_is_made_of_sums_is_checked_streamed_or_not(answer: Any, message: s
 
 def test_an_objective_of_sums_runs_on_several_processes() -> None:
     hs.testing.assert_distributed_exact(Cubed(), world_size=2)
-
-
-def test_a_missing_formula_is_named() -> None:
-    class Silent(LogSumObjective):
-        temperature: float = 1.0
-
-    with pytest.raises(TypeError, match="Silent must define from_logsumexp"):
-        Silent()(*views(4, 3))

@@ -1,11 +1,81 @@
-"""A collapse onto few dimensions is seen through noise, and what only looks like one is not accused."""
+"""Every verdict is provoked, and what only looks like one is not accused."""
 
 import pytest
 import torch
 
 from hypersphere.diagnostics import diagnose
 from hypersphere.geometry import unit
-from tests.diagnostics.test_diagnose import noise
+from tests.diagnostics.drawn import cone, noise
+
+
+def hubs(count=400, dim=32):
+    nearness = torch.linspace(0.05, 2, count).unsqueeze(1)  # rows near the mean are everybody's neighbours
+    return nearness * noise(count, dim) + 2 * torch.eye(dim)[0]
+
+
+def with_columns(columns):
+    z = noise()
+    z[:, columns] = 0.5
+    return z
+
+
+def with_zero_row():
+    z = noise()
+    z[7] = 0
+    return z
+
+
+SICK = {
+    "rank-1 over-fusion": (torch.ones(400, 32) + 0.01 * noise(), None),
+    "dimensional collapse": (noise(400, 4) @ noise(4, 64, seed=1), None),
+    "anisotropic cone": (cone(), None),
+    "repeated rows": (noise(380).repeat(2, 1)[:400], None),
+    "dead dimensions": (with_columns([3, 30]), None),
+    "zero rows": (with_zero_row(), None),
+    "hubs": (hubs(), None),
+    "positives not aligned": (noise(), noise(seed=1)),
+    "identical views": (noise(), 2 * noise()),
+    "views apart": (noise() + 3 * torch.eye(32)[0], noise() - 3 * torch.eye(32)[0]),
+}
+
+
+@pytest.mark.parametrize("name", SICK)
+def test_every_illness_is_found(name):
+    diagnosis = diagnose(*SICK[name])
+    assert name in [finding.name for finding in diagnosis.findings]
+    assert not diagnosis.healthy and name in diagnosis.verdict
+    finding = next(each for each in diagnosis.findings if each.name == name)
+    assert any(letter.isdigit() for letter in finding.evidence)  # evidence is a number
+    assert finding.remedy and str(finding) in str(diagnosis)
+
+
+@pytest.mark.parametrize("name", ["rank-1 over-fusion", "dimensional collapse", "repeated rows", "dead dimensions",
+                                  "positives not aligned", "identical views", "zero rows"])  # fmt: skip
+def test_one_illness_is_not_taken_for_another(name):
+    assert diagnose(*SICK[name]).verdict == name
+
+
+def test_rank_one_says_point_or_line():
+    signs = torch.where(torch.arange(400) % 2 == 0, 1.0, -1.0).unsqueeze(1)
+    assert "one point" in diagnose(SICK["rank-1 over-fusion"][0]).findings[0].words
+    line = diagnose(signs * SICK["rank-1 over-fusion"][0])
+    assert "one line" in line.findings[0].words
+    assert line.views[0].total_variance == pytest.approx(1, abs=1e-3)
+    assert line.views[0].first_direction > 0.99
+    assert diagnose(torch.ones(5, 3)).findings[0].name == "rank-1 over-fusion"
+
+
+def test_a_finding_of_both_views_is_said_once_with_both_numbers():
+    finding = diagnose(cone(), cone() + 0.1 * noise(seed=2)).findings[0]
+    assert finding.name == "anisotropic cone"
+    assert "z1: " in finding.evidence and "z2: " in finding.evidence
+
+
+def test_grave_findings_come_first():
+    z = noise(400, 4) @ noise(4, 64, seed=1)
+    z[:, :3] = 0.5
+    diagnosis = diagnose(z)
+    assert [finding.grave for finding in diagnosis.findings] == [True, False]
 
 
 def flat(dims, count=800, dim=192, jitter=0.02):

@@ -1,4 +1,4 @@
-"""Anatomies of objectives around others, with extra negatives, with labels, with no negatives, with odd positives."""
+"""Anatomies of objectives around others, with extra negatives, with labels, with odd positives."""
 
 import math
 
@@ -7,36 +7,17 @@ import torch
 from torch import Tensor
 
 import hypersphere as hs
-from hypersphere.anatomy import dissect, ratio_interval
+from hypersphere.anatomy import dissect
 from hypersphere.geometry import tangent, unit
+from tests.anatomy.drawn import EXTRA, LABELS, X, Y
 
-LABELS = torch.tensor([0, 0, 1, 1, 2, 2, -1, -1, 3, 3, 4, 4])
 CLOA = {"name": "cloa", "base": "infonce", "num_classes": 5, "dim": 6}
-
-
-def rows(count: int, seed: int) -> Tensor:
-    return unit(torch.randn(count, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64))
-
-
-X = rows(12, 0)
-Y = unit(X + 0.4 * rows(12, 1))
-EXTRA = rows(5, 2)
 
 
 def gradient(objective, labels=None, negatives=None) -> Tensor:
     x = X.clone().requires_grad_()
     (grad,) = torch.autograd.grad(objective(x, Y, labels, negatives=negatives), [x])
     return tangent(grad, X)
-
-
-def test_the_hardest_negative_is_one_the_loss_compares_with():
-    cosines = (X @ Y.T).fill_diagonal_(-2)
-    low, high = ratio_interval(X, Y, Y[cosines.argmax(dim=1)], 0.1)
-    anatomy = dissect(hs.create_objective("infonce", temperature=0.5), X, Y)
-    assert torch.equal(anatomy.lemma1(), (anatomy.ratio > low) & (anatomy.ratio < high))
-    assert ((X @ X.T).fill_diagonal_(-2).amax(dim=1) > cosines.amax(dim=1)).any()  # others would have been nearer
-    share = torch.softmax(cosines.fill_diagonal_(-math.inf) / 0.5, dim=1).amax(dim=1)
-    torch.testing.assert_close(anatomy.hardest_share, share)
 
 
 def test_extra_negatives_of_the_other_view_are_not_the_anchors():
@@ -142,17 +123,6 @@ def test_an_inner_product_of_ones_own_is_not_hidden(scope):
     assert anatomy.scope == "batch" and anatomy.residual.mean() > 0.01
 
 
-@pytest.mark.parametrize(
-    "loss", [hs.create_objective("align_uniform", weight=0.0), lambda a, b: ((unit(a) - unit(b)) ** 2).sum(1).mean()]
-)
-def test_without_negatives_nothing_is_said_of_them(loss):
-    anatomy = dissect(loss, X, Y)
-    assert anatomy.verdict() == "100% of the anchors still receive gradient. No negative has any weight."
-    numbers = anatomy.numbers()
-    assert all(math.isnan(numbers[name]) for name in ("effective negatives", "weight of the hardest", "mean ratio"))
-    assert math.isnan(next(value for name, value in numbers.items() if "Lemma" in name))
-
-
 @pytest.mark.parametrize("degrees", [10, 60, 115, 170])
 def test_dissipation_of_arccon_is_its_closed_form_at_any_angle(degrees):
     shift, tau = math.radians(degrees), 0.3
@@ -170,20 +140,3 @@ def test_a_positive_that_is_an_angle_goes_to_the_antipode():
     others = torch.logsumexp(columns.masked_fill(own, -math.inf), dim=1)
     alone = [torch.sigmoid(others - positive) for positive in (columns.diagonal(), torch.tensor(-math.pi))]
     torch.testing.assert_close(anatomy.dissipation, alone[0] / alone[1])
-
-
-@pytest.mark.parametrize(
-    "base", [{"name": "infonce", "reduction": "none"}, hs.create_objective("mpt", reduction="none")]
-)
-def test_cloa_refuses_a_base_that_is_not_one_number(base):
-    with pytest.raises(ValueError, match="adds its pull to one number"):
-        hs.create_objective("cloa", base=base, num_classes=5, dim=6)
-
-
-def test_cloa_refuses_a_foreign_base_that_is_not_one_number():
-    class Each(torch.nn.Module):
-        def forward(self, a: Tensor, b: Tensor) -> Tensor:
-            return (a * b).sum(dim=1)
-
-    with pytest.raises(ValueError, match=r"its base gives \(12,\)"):
-        hs.create_objective("cloa", base=Each(), num_classes=5, dim=6)(X, Y, LABELS)

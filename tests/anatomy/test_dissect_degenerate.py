@@ -10,7 +10,7 @@ import hypersphere as hs
 from hypersphere.anatomy import dissect
 from hypersphere.geometry import tangent
 from hypersphere.objectives import PairwiseObjective, within
-from tests.anatomy.test_composed import LABELS, X, Y
+from tests.anatomy.drawn import LABELS, X, Y
 from tests.cases import TWO_VIEWS
 
 
@@ -72,18 +72,6 @@ def test_anchors_whose_gate_is_closed_anyhow_are_not_alive(name: str) -> None:
     moved = grad.any(dim=1)
     anatomy = dissect(objective, X, Y)
     assert not moved.all() and anatomy.numbers()["anchors with gradient"] <= moved.double().mean()
-
-
-def test_the_share_that_is_alive_is_that_of_the_measured_anchors() -> None:
-    anatomy = dissect(hs.create_objective("mixup", base={"name": "mpt", "margin": 0.0}), X, Y, most_anchors=4)
-    assert anatomy.measured.tolist() == [True] * 4 + [False] * 8
-    assert anatomy.numbers()["anchors with gradient"] == anatomy.alive[:4].double().mean()
-
-
-def test_rows_that_are_all_the_same_have_nowhere_to_go() -> None:
-    same = torch.ones(6, 4)
-    said = dissect(hs.create_objective("infonce"), same, same).verdict()
-    assert "None of it moves them" in said and "nan" not in said
 
 
 class Around(nn.Module):
