@@ -163,7 +163,7 @@ def draw_trials(panels: Sequence[Trials]) -> Figure:
         for place, (_, value, published) in enumerate(lines):
             look: dict[str, Any] = {"marker": "s", "color": PUBLISHED} if published else {"marker": "o", "color": HERE}
             axis.plot(value, place, markersize=7, linestyle="none", **look,
-                      label="STS-B dev, published setting" if published else "STS-B dev, another")  # fmt: skip
+                      label="STS-B dev, published setting" if published else "STS-B dev, other settings")  # fmt: skip
         if panel.fresh and lines:
             axis.plot(panel.fresh, [0] * len(panel.fresh), "D", color=INK, markerfacecolor="white", markersize=4.5,
                       label="STS-B test of the winner, fresh seeds", linestyle="none")  # fmt: skip
