@@ -1,10 +1,12 @@
 """A worker: how long a study still takes, and what it makes of a process that has ended."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from hypersphere.studies.compare import process
+from hypersphere.studies.compare import worker as module
 from hypersphere.studies.compare.queue import Attempt
 from hypersphere.studies.compare.worker import Progress, Worker
 from tests.studies.compare.plans import plan
@@ -62,3 +64,36 @@ def test_a_study_stops_only_if_the_untrained_encoder_failed_with_every_seed(tmp_
     worker._check_untrained({first: attempt("failed"), second: attempt("done", 1.0)})
     with pytest.raises(ValueError, match="cannot be scored as it was given: no labels; --retry tries again"):
         worker._check_untrained({first: Attempt(1, "failed", "no labels", None), second: attempt("failed")})
+
+
+class Elsewhere:
+    """A queue whose cells all run elsewhere until time is up. Each reading of it takes a while."""
+
+    TAKES, ENDS = 0.02, 0.8
+
+    def __init__(self):
+        self.readings, self.start = 0, time.monotonic()
+
+    def attempts(self):
+        self.readings += 1
+        time.sleep(self.TAKES)
+        over = time.monotonic() - self.start > self.ENDS
+        ended = Attempt(1, "done", "", {"history": {}, "best_step": None, "seconds": 1.0, "steps": 6})
+        return {cell.id: ended if over else Attempt(1, "running", "", None) for cell in plan().begin}
+
+    def adopt(self, known, cells, score):
+        return 0
+
+    enqueue = claim = lambda self, *given: None
+
+    def revive(self):
+        return 0
+
+
+def test_a_queue_that_is_slow_to_read_is_read_seldom(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "LOOK", 0.0)
+    monkeypatch.setattr(module, "choose", lambda *given: [])
+    monkeypatch.setattr(module, "tuned", lambda *given: [])
+    queue = Elsewhere()
+    Worker(plan(), queue, tmp_path, jobs=0, threads=1).run()
+    assert 1 < queue.readings <= 6  # two, were it read every 21 readings' time; twenty and more otherwise

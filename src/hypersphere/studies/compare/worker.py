@@ -16,7 +16,8 @@ from hypersphere.studies.compare.queue import Attempt, Heartbeats, Queue
 from hypersphere.studies.compare.scores import validation_score
 
 TICK = 0.1  # seconds between two looks at the processes, if none ends before
-LOOK = 2.0  # seconds between two looks at the other workers' results
+LOOK = 2.0  # seconds between two looks at the other workers' results, at least
+REST = 20  # times as long as a look takes, until the next one: a long queue is not read all the time
 PATIENCE = 60.0  # seconds a cell has to save when the study is interrupted
 
 
@@ -90,16 +91,19 @@ class Worker:
             self.queue.revive()
             self._enqueue(self.cells.values(), again)
             attempts = self._advance(again)
-            looked = time.monotonic()
+            next_look = time.monotonic() + LOOK
             while not self._over(attempts):
                 self._check_untrained(attempts)
                 changed = self._collect(beats)
                 changed |= self._fill(attempts, beats)
-                if changed or time.monotonic() - looked > LOOK:
+                if changed or time.monotonic() > next_look:
+                    began = time.monotonic()
                     if not changed:
                         self.queue.revive()
-                    attempts, looked = self._advance(again), time.monotonic()
+                    attempts = self._advance(again)
                     self.show(self.progress(attempts))
+                    ended = time.monotonic()
+                    next_look = ended + max(LOOK, REST * (ended - began))
                 process.wait_for_end(self.running, TICK)
             self._check_untrained(attempts)
             return attempts
