@@ -1,6 +1,5 @@
 """A worker: how long a study still takes, and what it makes of a process that has ended."""
 
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -67,33 +66,31 @@ def test_a_study_stops_only_if_the_untrained_encoder_failed_with_every_seed(tmp_
 
 
 class Elsewhere:
-    """A queue whose cells all run elsewhere until time is up. Each reading of it takes a while."""
-
-    TAKES, ENDS = 0.02, 0.8
+    """A queue whose cells all run elsewhere for 100 seconds of its own clock. To read it takes one of them."""
 
     def __init__(self):
-        self.readings, self.start = 0, time.monotonic()
+        self.readings, self.now = 0, 0.0
+
+    def wait(self, running, seconds):
+        self.now += seconds
 
     def attempts(self):
         self.readings += 1
-        time.sleep(self.TAKES)
-        over = time.monotonic() - self.start > self.ENDS
-        ended = Attempt(1, "done", "", {"history": {}, "best_step": None, "seconds": 1.0, "steps": 6})
-        return {cell.id: ended if over else Attempt(1, "running", "", None) for cell in plan().begin}
+        self.now += 1.0
+        state = "done" if self.now > 100 else "running"
+        return {cell.id: Attempt(1, state, "", {"history": {}, "best_step": None}) for cell in plan().begin}
 
     def adopt(self, known, cells, score):
         return 0
 
-    enqueue = claim = lambda self, *given: None
-
-    def revive(self):
-        return 0
+    enqueue = claim = revive = lambda self, *given: None
 
 
-def test_a_queue_that_is_slow_to_read_is_read_seldom(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "LOOK", 0.0)
+def test_a_queue_that_is_slow_to_read_is_read_a_twentieth_of_the_time(tmp_path, monkeypatch):
+    queue = Elsewhere()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: queue.now))
+    monkeypatch.setattr(process, "wait_for_end", queue.wait)
     monkeypatch.setattr(module, "choose", lambda *given: [])
     monkeypatch.setattr(module, "tuned", lambda *given: [])
-    queue = Elsewhere()
     Worker(plan(), queue, tmp_path, jobs=0, threads=1).run()
-    assert 1 < queue.readings <= 6  # two, were it read every 21 readings' time; twenty and more otherwise
+    assert queue.readings == 6  # one at the start, then one every 21 seconds
