@@ -93,4 +93,4 @@ def test_a_queue_that_is_slow_to_read_is_read_a_twentieth_of_the_time(tmp_path, 
     monkeypatch.setattr(module, "choose", lambda *given: [])
     monkeypatch.setattr(module, "tuned", lambda *given: [])
     Worker(plan(), queue, tmp_path, jobs=0, threads=1).run()
-    assert queue.readings == 6  # one at the start, then one every 21 seconds
+    assert queue.readings == 7  # at the start, after two seconds, then every 21 seconds
