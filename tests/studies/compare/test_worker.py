@@ -80,10 +80,7 @@ class Elsewhere:
         state = "done" if self.now > 100 else "running"
         return {cell.id: Attempt(1, state, "", {"history": {}, "best_step": None}) for cell in plan().begin}
 
-    def adopt(self, known, cells, score):
-        return 0
-
-    enqueue = claim = revive = lambda self, *given: None
+    claim = revive = lambda self, *given: None
 
 
 def test_a_queue_that_is_slow_to_read_is_read_a_twentieth_of_the_time(tmp_path, monkeypatch):
@@ -94,3 +91,27 @@ def test_a_queue_that_is_slow_to_read_is_read_a_twentieth_of_the_time(tmp_path, 
     monkeypatch.setattr(module, "tuned", lambda *given: [])
     Worker(plan(), queue, tmp_path, jobs=0, threads=1).run()
     assert queue.readings == 7  # at the start, after two seconds, then every 21 seconds
+
+
+class Counted:
+    """A queue of which nothing is taken."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def enqueue(self, cells, again=False):
+        fresh = [cell for cell in cells if cell.id not in self.waiting]
+        self.waiting += [cell.id for cell in fresh]
+        return len(fresh)
+
+
+def test_cells_reach_the_queue_a_few_at_a_time_and_those_of_another_worker_are_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "AHEAD", 2)
+    queue, cells = Counted(), plan().begin
+    queue.waiting = [cell.id for cell in cells[:3]]  # another worker's
+    worker = Worker(plan(), queue, tmp_path, jobs=1, threads=1)
+    worker._plan(cells)
+    assert worker._enqueue(again=False) and queue.waiting == [cell.id for cell in cells[:4]]
+    while worker._enqueue(again=False):
+        pass
+    assert sorted(queue.waiting) == sorted({cell.id for cell in cells})

@@ -118,7 +118,7 @@ def result_of(folder: Path) -> dict[str, Any] | None:
         "measured": [_kept(each) for each in by_split["held_out"] or by_split["training"]],
         "training": [_kept(each, CURVES["training"]) for each in by_split["training"]],
         "pairs": [_kept(each, CURVES["validation"]) for each in by_split["validation"]],
-        "views": views_of(folder / "embeddings.safetensors"),
+        "views": cost.get("views", {}),
     }
 
 
@@ -161,11 +161,12 @@ def _preload(task: str) -> None:
 
 
 def _work(recipe: str, folder: str, threads: int, objective: bytes | None) -> None:
-    """The body of a cell's process: it trains or continues training, then writes its cost."""
+    """The body of a cell's process: it trains or continues training, measures the final views, and writes its cost."""
     _own_group(Path(folder))
     began, left = time.monotonic(), dict[str, Any]()
     try:
         _train(recipe, Path(folder), threads, objective)
+        left["views"] = views_of(Path(folder) / "embeddings.safetensors")
     except BaseException as error:
         words = " ".join(str(error).split()) or type(error).__name__
         left["failure"] = words if isinstance(error, (ValueError, RuntimeError)) else f"{type(error).__name__}: {words}"

@@ -18,6 +18,7 @@ from hypersphere.studies.compare.scores import validation_score
 TICK = 0.1  # seconds between two looks at the processes, if none ends before
 LOOK = 2.0  # seconds between two looks at the other workers' results, at least
 REST = 20  # times as long as a look takes, until the next one: a long queue is not read all the time
+AHEAD = 16  # cells put into the queue at a time: all that wait there are read with every look
 PATIENCE = 60.0  # seconds a cell has to save when the study is interrupted
 
 
@@ -80,6 +81,7 @@ class Worker:
         self.known = dict(known or {})
         self.show, self.on_end = show, on_end
         self.cells = {cell.id: cell for cell in plan.begin}
+        self.later: list[Cell] = []  # not yet in the queue, or put there by another worker
         self.running: list[process.Running] = []
         self._told: set[str] = set()
         self.repeated = 0  # trials that a later stage shares with an earlier one: they run once
@@ -89,13 +91,13 @@ class Worker:
         beats = Heartbeats(self.queue)
         try:
             self.queue.revive()
-            self._enqueue(self.cells.values(), again)
+            self._plan(self.cells.values())
             attempts = self._advance(again)
             next_look = time.monotonic() + LOOK
             while not self._over(attempts):
                 self._check_untrained(attempts)
                 changed = self._collect(beats)
-                changed |= self._fill(attempts, beats)
+                changed |= self._fill(beats, again)
                 if changed or time.monotonic() > next_look:
                     began = time.monotonic()
                     if not changed:
@@ -129,7 +131,7 @@ class Worker:
             raise ValueError(f"the encoder cannot be scored as it was given: {reason}; --retry tries again")
 
     def _advance(self, again: bool) -> dict[str, Attempt]:
-        """Enqueues the next stage of every objective whose stage is over, and the test runs of every objective whose
+        """Plans the next stage of every objective whose stage is over, and the test runs of every objective whose
         tuning is over. Returns the attempts so far."""
         attempts = self.queue.attempts()
         known = [cell for objective in self.plan.study.objectives for cell in tuned(self.plan, objective, attempts)]
@@ -138,24 +140,37 @@ class Worker:
         fresh = [cell for cell in known if cell.id not in self.cells]
         if fresh:
             self.cells |= {cell.id: cell for cell in fresh}
-            self._enqueue(fresh, again)
-            attempts = self.queue.attempts()
+            if self._plan(fresh):
+                attempts = self.queue.attempts()
         for cell_id, attempt in attempts.items():
             if cell_id in self.cells and cell_id not in self._told and attempt.state in ("done", "failed"):
                 self._told.add(cell_id)
                 self.on_end(self.cells[cell_id], attempt)
         return attempts
 
-    def _enqueue(self, cells: Iterable[Cell], again: bool) -> None:
+    def _plan(self, cells: Iterable[Cell]) -> int:
+        """Keeps cells for later. Those that an earlier round has finished end at once; returns their number."""
         cells = unique(cells)
-        self.queue.adopt(self.known, cells, lambda result: validation_score(result, self.plan.metric))
-        self.queue.enqueue(cells, again)
+        self.later += cells
+        if not self.known:
+            return 0
+        return self.queue.adopt(self.known, cells, lambda result: validation_score(result, self.plan.metric))
 
-    def _fill(self, attempts: dict[str, Attempt], beats: Heartbeats) -> bool:
+    def _enqueue(self, again: bool) -> bool:
+        """Puts the next cells that are not there into the queue, a few at a time; False if there is none."""
+        while self.later:
+            first, self.later = self.later[:AHEAD], self.later[AHEAD:]
+            if self.queue.enqueue(first, again):
+                return True
+        return False
+
+    def _fill(self, beats: Heartbeats, again: bool) -> bool:
         changed = False
         while len(self.running) < self.jobs:
             claimed = self.queue.claim(self.cells)
             if claimed is None:
+                if self._enqueue(again):
+                    continue
                 return changed
             trial, cell_id = claimed
             beats.trials.add(trial)
