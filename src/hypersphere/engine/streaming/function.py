@@ -23,17 +23,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Direction, apply_metric, directions
+from hypersphere.engine.batch import Batch, Direction, directions
 from hypersphere.engine.distributed import gather_statistics, sum_over_ranks, wait_for_all, world_size
 from hypersphere.engine.inputs import Inputs, assemble, check_one_row
-from hypersphere.engine.objective import PairContract, Statistics
-from hypersphere.engine.reductions import Scale, reduce_anchors, uniform_weight, usable_scale
+from hypersphere.engine.objective import (
+    PairContract,
+    Scale,
+    Statistics,
+    needed,
+    reduce_anchors,
+    uniform_weight,
+    usable_scale,
+)
 from hypersphere.engine.streaming import general, hardest, logsumexp
-from hypersphere.engine.streaming.accumulate import GradAccumulator, Weights, grads_of_value, slices
-from hypersphere.geometry.unit import has_normal_numbers, widened
+from hypersphere.engine.streaming.accumulate import GradAccumulator, Weights, grads_of_value, raw_grads
 from hypersphere.torch_internals import graph_is_freed, plain_operations
-
-CACHED_ROWS = 256
 
 Loop = Callable[[PairContract, Direction, Sequence[GradAccumulator], int | None], Statistics]
 
@@ -96,7 +100,7 @@ class Plan:
     @cached_property
     def scale(self) -> Scale | None:
         """The scale for the log-sum-exp loop; None: another loop streams the objective."""
-        return usable_scale(self.objective) if self.objective.sees == "logsumexp" else None
+        return usable_scale(self.objective)
 
     def accumulator(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> GradAccumulator:
         """Zero gradients of one value, of those views and negatives that ``needs`` names."""
@@ -108,12 +112,8 @@ class Plan:
 
     def reduce(self, batch: Batch, statistics: list[Statistics]) -> Statistics:
         """The values that follow from the statistics of this process's anchors and those of all others."""
-        if not self.terms and not self.objective.coupled:
-            statistics = [{"loss": each["loss"]} for each in statistics]
-        return self.named(reduce_anchors(self.objective, gather_statistics(statistics, batch.shard)))
-
-    def named(self, values: Statistics) -> Statistics:
-        return values if self.terms else {"loss": values["loss"]}
+        everyone = gather_statistics(needed(self.objective, statistics, self.terms), batch.shard)
+        return reduce_anchors(self.objective, everyone, self.terms)
 
 
 # ------------------------------------------------------------------------------------------------ values and gradients
@@ -190,7 +190,7 @@ def _couple(
         for of_direction in leaves:
             for leaf in of_direction.values():
                 leaf.requires_grad_(leaf.is_floating_point())
-        values = plan.named(reduce_anchors(plan.objective, leaves))
+        values = reduce_anchors(plan.objective, leaves, plan.terms)
     flat = [leaf for of_direction in leaves for leaf in of_direction.values()]
     coupling = []
     for value in values.values():
@@ -203,76 +203,6 @@ def _couple(
         ]
         coupling.append((weights, grads[len(flat) :]))
     return values, coupling
-
-
-# ---------------------------------------------------------------------------------------------- from unit rows to views
-
-
-def _raw_grads(
-    plan: Plan, batch: Batch, accumulator: GradAccumulator, inverse: list[Tensor], tensors: Sequence[Tensor | None]
-) -> list[Tensor | None]:
-    """Gradients of this process's raw rows, times the number of processes, since DDP averages over them afterwards."""
-    grads: list[Tensor | None] = []
-    for index, z in enumerate(tensors):
-        if z is not None and index == batch.num_views and batch.own_negatives is not None:
-            grads.append(_raw_grad_of_own(plan, batch, accumulator, inverse[index], z))
-            continue
-        of_all = None if z is None else accumulator.get(index)
-        if of_all is None or z is None:
-            grads.append(None)
-            continue
-        shard = batch.shard_of(index)
-        grad = shard.local(of_all)
-        _finish_rows(plan, batch, accumulator, index, grad, inverse[index])
-        if plan.objective.rows is not None:
-            grad = through_rows(plan.objective.rows, z, grad)
-        # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
-        grads.append(grad * shard.world_size if shard.world_size > 1 else grad)
-    return grads
-
-
-def _raw_grad_of_own(
-    plan: Plan, batch: Batch, accumulator: GradAccumulator, inverse: Tensor, z: Tensor
-) -> Tensor | None:
-    """The same for the anchors' own negatives (n, M, D), which no other process sees."""
-    if accumulator.own is None or batch.own_negatives is None:
-        return None
-    grad, h = accumulator.own.flatten(0, 1), batch.own_negatives.rows.flatten(0, 1)
-    if plan.objective.rows is None:
-        grad.addcmul_((grad * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse)
-    else:
-        grad = through_rows(plan.objective.rows, z.flatten(0, 1), grad)
-    return (grad * batch.shard.world_size).view(z.shape)
-
-
-def through_rows(rows: Callable[[Tensor], Tensor], z: Tensor, grad: Tensor) -> Tensor:
-    """From the gradient of an objective's own rows to that of raw ones, in the type of the former."""
-    with torch.enable_grad():
-        leaf = widened(z.detach()).to(grad.dtype).requires_grad_()
-        (grad,) = torch.autograd.grad(rows(leaf), leaf, grad)
-    return grad if z.dtype != torch.float16 else grad * has_normal_numbers(z)
-
-
-def _finish_rows(
-    plan: Plan, batch: Batch, accumulator: GradAccumulator, index: int, grad: Tensor, inverse: Tensor
-) -> None:
-    """Adds the positives' part to the gradient of a view's rows, then carries it from unit rows h to raw ones:
-    (I - h hᵀ) ∂L/∂h over the norm. It works in place, on a few rows at a time, while they are in cache."""
-    objective, shard = plan.objective, batch.shard_of(index)
-    unit_rows = shard.local(batch.rows[index])
-    of_positives = []
-    for direction, grads in zip(directions(objective, batch), accumulator.positives, strict=True):
-        if bool(grads.any()):
-            if index == direction.anchor:
-                of_positives.append((grads, direction.positive_view))
-            if index == direction.positive_view and not objective.one_sided:
-                of_positives.append((grads, direction.anchor))
-    for few in slices(0, len(grad), CACHED_ROWS):
-        g, h = grad[few], unit_rows[few]
-        for grads, other in of_positives:
-            g.addcmul_(grads[few].unsqueeze(1), apply_metric(objective, shard.local(batch.rows[other])[few]))
-        if objective.rows is None:
-            g.addcmul_((g * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse[few])
 
 
 # -------------------------------------------------------------------------------------------------- autograd functions
@@ -302,7 +232,7 @@ class _Reduced(torch.autograd.Function):
         check_one_row(plan.objective, batch.size, batch.has_extra, values["loss"])
         plan.names = list(values)
         grads = [
-            [*_raw_grads(plan, batch, accumulator, inverse, tensors), *accumulator.parameters]
+            [*raw_grads(plan.objective, batch, accumulator, inverse, tensors), *accumulator.parameters]
             for accumulator in accumulators
         ]
         ctx.save_for_backward(*(grad for each in grads for grad in each))  # freed by backward, refused a second time
@@ -378,7 +308,7 @@ class _PerAnchor(torch.autograd.Function):
             batch, inverse = plan.assemble(tensors)
             accumulator = plan.accumulator(batch, weights, ctx.needs_input_grad[1 : 1 + len(tensors)])
             plan.sweep(batch, [accumulator])
-            raw = _raw_grads(plan, batch, accumulator, inverse, tensors)
+            raw = raw_grads(plan.objective, batch, accumulator, inverse, tensors)
         return (None, *raw, *accumulator.parameters)
 
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Direction, apply_metric, positives
+from hypersphere.engine.mask import rows_in_cache
 from hypersphere.engine.objective import PairContract, Read, Statistics
-from hypersphere.engine.reductions import rows_in_cache
 from hypersphere.engine.streaming.accumulate import (
     GradAccumulator,
     block_sizes,
@@ -73,7 +73,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
     batch, shard = direction.batch, direction.batch.shard
     context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.positive_view])
     parameters = list(objective.parameters())
-    widths = [direction.num_columns(read) for read in objective.reads]
+    widths = [direction.num_columns(read) for read in direction.reads]
     own_columns = 0 if batch.own_negatives is None else batch.own_negatives.num_columns
     rows, strip_rows = block_sizes([*widths, own_columns], block_rows, batch.rows[0].device)
     if not widths:  # an objective of the rows alone
@@ -85,7 +85,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
     def visit(block: slice, wait: bool) -> None:
         # 1. Similarities of the block.
         matrices = [matrix[: block.stop - block.start] for matrix in memory]
-        for read, matrix in zip(objective.reads, matrices, strict=True):
+        for read, matrix in zip(direction.reads, matrices, strict=True):
             _similarities(objective, direction, read, block, matrix)
         block_grads: dict[tuple[int, int], _BlockGrad] = {}  # by accumulator and matrix
         for strip in slices(block.start, block.stop, strip_rows):
@@ -111,7 +111,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
                 accumulator.add_of_own(shard.within(strip), of_own)
                 accumulator.add_to_parameters(of_parameters)
                 for index, grad in enumerate(of_matrices):
-                    new = _BlockGrad(accumulator, objective.reads[index], matrices[index], in_place=last)
+                    new = _BlockGrad(accumulator, direction.reads[index], matrices[index], in_place=last)
                     block_grads.setdefault((id(accumulator), index), new).write(inside, grad)
         # 4. ∂X, ∂Y: two products for each matrix that carries a gradient.
         for each in block_grads.values():
