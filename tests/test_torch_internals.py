@@ -58,7 +58,7 @@ def test_without_versions_values_and_gradients_are_the_same(name: str, monkeypat
         with context():
             expected = run()
             with monkeypatch.context() as patch:
-                for module in ("engine.mask", "geometry.near"):
+                for module in ("engine.mask", "geometry.distances"):
                     patch.setattr(f"hypersphere.{module}.version_of", lambda tensor: None)
                 torch.testing.assert_close(run(), expected, rtol=1e-12, atol=1e-14)
 

@@ -15,7 +15,7 @@ from hypersphere.engine.groups import Groups
 from hypersphere.engine.guide import Guide
 from hypersphere.engine.mask import Diagonals, Entries, count, fill_entries, mask_except
 from hypersphere.engine.objective import Anchors, PairContract, Read
-from hypersphere.geometry.near import MatrixDistances, PairDistances, with_vectors
+from hypersphere.geometry.distances import MatrixDistances, PairDistances, with_vectors
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from hypersphere.engine.mask import (
     rows_in_cache,
 )
 from hypersphere.engine.objective import MODERATE, SMALLEST
-from hypersphere.geometry.near import MatrixDistances, vectors_of, with_vectors
+from hypersphere.geometry.distances import MatrixDistances, vectors_of, with_vectors
 from hypersphere.torch_internals import graph_is_freed, plain_operations
 
 # ------------------------------------------------------------------------------------------------------ sums and means

@@ -24,7 +24,7 @@ from hypersphere.engine.batch import Direction, apply_metric, positives
 from hypersphere.engine.mask import argmax, fill_entries
 from hypersphere.engine.objective import PairContract, Read, Statistics
 from hypersphere.engine.streaming.accumulate import GradAccumulator, block_sizes, cut, grads_of, record, slices
-from hypersphere.geometry.near import NEAR, MatrixDistances, with_vectors
+from hypersphere.geometry.distances import NEAR, MatrixDistances, with_vectors
 
 
 @dataclass(frozen=True)
