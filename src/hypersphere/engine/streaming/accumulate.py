@@ -204,6 +204,7 @@ def raw_grads(
 ) -> list[Tensor | None]:
     """Gradients of this process's raw rows, times the number of processes, since DDP averages over them afterwards."""
     grads: list[Tensor | None] = []
+    everything = directions(objective, batch)
     for index, z in enumerate(tensors):
         if z is not None and index == batch.num_views and batch.own_negatives is not None:
             grads.append(_raw_grad_of_own(objective, batch, accumulator, inverse[index], z))
@@ -214,7 +215,7 @@ def raw_grads(
             continue
         shard = batch.shard_of(index)
         grad = shard.local(of_all)
-        _finish_rows(objective, batch, accumulator, index, grad, inverse[index])
+        _finish_rows(objective, everything, accumulator, index, grad, inverse[index])
         if objective.rows is not None:
             grad = through_rows(objective.rows, z, grad)
         # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
@@ -245,14 +246,20 @@ def through_rows(rows: Callable[[Tensor], Tensor], z: Tensor, grad: Tensor) -> T
 
 
 def _finish_rows(
-    objective: PairContract, batch: Batch, accumulator: GradAccumulator, index: int, grad: Tensor, inverse: Tensor
+    objective: PairContract,
+    everything: list[Direction],
+    accumulator: GradAccumulator,
+    index: int,
+    grad: Tensor,
+    inverse: Tensor,
 ) -> None:
     """Adds the positives' part to the gradient of a view's rows, then carries it from unit rows h to raw ones:
     (I - h hᵀ) ∂L/∂h over the norm. It works in place, on a few rows at a time, while they are in cache."""
+    batch = everything[0].batch
     shard = batch.shard_of(index)
     unit_rows = shard.local(batch.rows[index])
     of_positives = []
-    for direction, grads in zip(directions(objective, batch), accumulator.positives, strict=True):
+    for direction, grads in zip(everything, accumulator.positives, strict=True):
         if bool(grads.any()):
             if index == direction.anchor:
                 of_positives.append((grads, direction.positive_view))

@@ -82,7 +82,7 @@ class Plan:
         inputs = replace(self.inputs, z1=z1, z2=z2, views=tuple(views), negatives=negatives)
         return assemble(self.objective, inputs, requests)
 
-    def sweep(self, batch: Batch, accumulators: list[GradAccumulator]) -> list[Statistics]:
+    def visit(self, batch: Batch, accumulators: list[GradAccumulator]) -> list[Statistics]:
         """Visits all of this process's anchors once, in the loop that fits; returns their statistics by direction."""
         loop, everything = self.loop(batch), directions(self.objective, batch)
         statistics = [loop(self.objective, each, accumulators, self.block_rows) for each in everything]
@@ -92,10 +92,10 @@ class Plan:
     def loop(self, batch: Batch) -> Loop:
         """The loop that fits the objective; the general one, if each anchor has negatives of its own."""
         if batch.own_negatives is None and self.scale is not None:
-            return partial(logsumexp.sweep, scale=self.scale)
+            return partial(logsumexp.visit, scale=self.scale)
         if batch.own_negatives is None and self.objective.sees == "hardest":
-            return hardest.sweep
-        return general.sweep
+            return hardest.visit
+        return general.visit
 
     @cached_property
     def scale(self) -> Scale | None:
@@ -128,7 +128,7 @@ def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[St
         return values, [accumulator]
     if not objective.coupled and not plan.terms:
         return _in_one_visit(plan, batch, needs)
-    if objective.one_sided and plan.loop(batch) is general.sweep and not plan.parameters:
+    if objective.one_sided and plan.loop(batch) is general.visit and not plan.parameters:
         return _weighted_afterwards(plan, batch, needs)
     return _in_two_visits(plan, batch, needs)
 
@@ -138,16 +138,16 @@ def _in_one_visit(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[St
     num_directions = len(directions(plan.objective, batch))
     weights: list[Weights] = [{"loss": uniform_weight(plan.objective, batch.size, num_directions)}] * num_directions
     accumulator = plan.accumulator(batch, weights, needs)
-    values = plan.reduce(batch, plan.sweep(batch, [accumulator]))
+    values = plan.reduce(batch, plan.visit(batch, [accumulator]))
     sum_over_ranks(accumulator.parameters, batch.shard)
     return values, [accumulator]
 
 
 def _in_two_visits(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
     """The first visit finds the weights of the anchors, the second differentiates."""
-    values, coupling = _couple(plan, batch, plan.sweep(batch, []))
+    values, coupling = _couple(plan, batch, plan.visit(batch, []))
     accumulators = [plan.accumulator(batch, weights, needs) for weights, _ in coupling]
-    plan.sweep(batch, accumulators)
+    plan.visit(batch, accumulators)
     for accumulator, (_, direct) in zip(accumulators, coupling, strict=True):
         sum_over_ranks(accumulator.parameters, batch.shard)
         accumulator.add_to_parameters(direct)
@@ -158,7 +158,7 @@ def _weighted_afterwards(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> t
     """One visit: only anchors move, so the gradient of each statistic can be weighted row by row afterwards."""
     everything = directions(plan.objective, batch)
     visits = [
-        general.sweep_each_statistic(
+        general.visit_for_each_statistic(
             plan.objective, direction, lambda: plan.accumulator(batch, [], needs), plan.block_rows
         )
         for direction in everything
@@ -225,7 +225,7 @@ class _Reduced(torch.autograd.Function):
         if any(needs) or any_parameter:
             values, accumulators = differentiate(plan, batch, tuple(needs))
         else:
-            values, accumulators = plan.reduce(batch, plan.sweep(batch, [])), []
+            values, accumulators = plan.reduce(batch, plan.visit(batch, [])), []
         for accumulator in accumulators:
             of_rows = [accumulator.get(index) for index in range(len(tensors))] if batch.shard.world_size > 1 else []
             sum_over_ranks([grad for grad in of_rows if grad is not None], batch.shard)
@@ -284,7 +284,7 @@ class _PerAnchor(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: Plan, *given: Tensor | None) -> tuple[Tensor, ...]:
         batch, _ = plan.assemble(given[: len(plan.tensors)])
-        values = plan.reduce(batch, plan.sweep(batch, []))
+        values = plan.reduce(batch, plan.visit(batch, []))
         check_one_row(plan.objective, batch.size, batch.has_extra, values["loss"])
         plan.names = list(values)
         ctx.plan, ctx.settings = plan, _settings(plan.objective)
@@ -307,7 +307,7 @@ class _PerAnchor(torch.autograd.Function):
         with torch.autocast(tensors[0].device.type, enabled=False):
             batch, inverse = plan.assemble(tensors)
             accumulator = plan.accumulator(batch, weights, ctx.needs_input_grad[1 : 1 + len(tensors)])
-            plan.sweep(batch, [accumulator])
+            plan.visit(batch, [accumulator])
             raw = raw_grads(plan.objective, batch, accumulator, inverse, tensors)
         return (None, *raw, *accumulator.parameters)
 

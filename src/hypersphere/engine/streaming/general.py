@@ -35,7 +35,7 @@ Pairs = list[tuple[Tensor, Tensor]]
 Demand = Callable[[Statistics, slice], list[tuple[GradAccumulator, Pairs]]]
 
 
-def sweep(
+def visit(
     objective: PairContract, direction: Direction, accumulators: Sequence[GradAccumulator], block_rows: int | None
 ) -> Statistics:
     """Visits this process's anchors once: returns their statistics, adds to the accumulators' gradients."""
@@ -44,10 +44,10 @@ def sweep(
     def demand(out: Statistics, strip: slice) -> list[tuple[GradAccumulator, Pairs]]:
         return [(each, each.weighted(out, direction, strip)) for each in active]
 
-    return _sweep(objective, direction, demand if active else None, block_rows)
+    return _visit(objective, direction, demand if active else None, block_rows)
 
 
-def sweep_each_statistic(
+def visit_for_each_statistic(
     objective: PairContract,
     direction: Direction,
     create: Callable[[], GradAccumulator],
@@ -66,10 +66,10 @@ def sweep_each_statistic(
             for name, total in reversed(by_name.items())
         ]
 
-    return _sweep(objective, direction, demand, block_rows), by_name
+    return _visit(objective, direction, demand, block_rows), by_name
 
 
-def _sweep(objective: PairContract, direction: Direction, demand: Demand | None, block_rows: int | None) -> Statistics:
+def _visit(objective: PairContract, direction: Direction, demand: Demand | None, block_rows: int | None) -> Statistics:
     batch, shard = direction.batch, direction.batch.shard
     context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.positive_view])
     parameters = list(objective.parameters())
@@ -82,7 +82,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
     statistics: Statistics = {}
     undecided: list[tuple[slice, Tensor]] = []  # strips, and whether their cosines lack digits
 
-    def visit(block: slice, wait: bool) -> None:
+    def compute(block: slice, wait: bool) -> None:
         # 1. Similarities of the block.
         matrices = [matrix[: block.stop - block.start] for matrix in memory]
         for read, matrix in zip(direction.reads, matrices, strict=True):
@@ -119,12 +119,12 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
                 _accumulate(objective, direction, each.read, block, each.accumulator, each.grad)
 
     for block in slices(shard.start, shard.stop, rows):
-        visit(block, wait=batch.rows[0].is_cpu)
+        compute(block, wait=batch.rows[0].is_cpu)
     if undecided:
         answers = torch.stack([near for _, near in undecided]).tolist()  # the one wait
         for (strip, _), near in zip(undecided, answers, strict=True):
             if near:
-                visit(strip, wait=True)
+                compute(strip, wait=True)
     return statistics
 
 

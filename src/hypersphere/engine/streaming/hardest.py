@@ -36,7 +36,7 @@ class SparseGrad:
     values: Tensor  # (B,)
 
 
-def sweep(
+def visit(
     objective: PairContract, direction: Direction, accumulators: Sequence[GradAccumulator], block_rows: int | None
 ) -> Statistics:
     """Visits this process's anchors once: returns their statistics, adds to the accumulators' gradients."""

@@ -35,7 +35,7 @@ from hypersphere.engine.streaming.accumulate import (
 )
 
 
-def sweep(
+def visit(
     objective: PairContract,
     direction: Direction,
     accumulators: Sequence[GradAccumulator],
