@@ -1,4 +1,4 @@
-"""What the engine passes to an objective, what it makes of its numbers, and that the base classes are what it asks for."""
+"""What the engine passes to an objective, what it makes of the numbers, and that base classes fit its contracts."""
 
 from __future__ import annotations
 
