@@ -97,7 +97,7 @@ def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> S
 
 def _statistics_of_all(objective: PairContract, direction: Direction, scale: Scale | None) -> Statistics:
     """The statistics of all anchors of a direction; with a scale, from log-sum-exps alone."""
-    batch, reads, everyone = direction.batch, direction.reads, slice(0, direction.batch.size)
+    batch, reads, whole = direction.batch, direction.reads, slice(0, direction.batch.size)
     own = None if batch.own_negatives is None else batch.own_negatives.rows
     # 1. Similarities. In a one-sided objective keys and positives carry no gradient.
     x, y = batch.rows[direction.anchor], batch.rows[direction.positive_view]
@@ -114,12 +114,12 @@ def _statistics_of_all(objective: PairContract, direction: Direction, scale: Sca
         if positive is None:
             positive = matrices[0].diagonal().clone()  # a copy, because an objective may write to its matrices
         own = own.detach() if own is not None and objective.one_sided else own
-        return objective.block(direction.anchors(objective, everyone, views, positive, matrices, context, own))
-    excluded = [direction.excluded(read, everyone) for read in reads]
+        return objective.block(direction.anchors(objective, whole, views, positive, matrices, context, own))
+    excluded = [direction.excluded(read, whole) for read in reads]
     pairs = [diagonal_and_logsumexp(m, e, scale.tensor) for m, e in zip(matrices, excluded, strict=True)]
     positive = pairs[0][0] if positive is None else positive
-    anchors = direction.anchors(objective, everyone, views, positive, [], context)
-    num_negatives = tuple(direction.num_negatives(read, everyone, e) for read, e in zip(reads, excluded, strict=True))
+    anchors = direction.anchors(objective, whole, views, positive, [], context)
+    num_negatives = tuple(direction.num_negatives(read, whole, e) for read, e in zip(reads, excluded, strict=True))
     return objective.block_from_logsumexp(anchors, tuple(logsumexp for _, logsumexp in pairs), num_negatives)
 
 

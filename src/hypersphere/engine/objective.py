@@ -189,7 +189,7 @@ def usable_scale(objective: PairContract) -> Scale | None:
 # ------------------------------------------------------------------------------------- from anchors to the batch's loss
 
 
-def needed(objective: PairContract, by_direction: list[Statistics], terms: bool) -> list[Statistics]:
+def needed_statistics(objective: PairContract, by_direction: list[Statistics], terms: bool) -> list[Statistics]:
     """The statistics that the values follow from: the loss alone, unless anchors are coupled or ``terms`` are asked
     for."""
     if terms or objective.coupled:
@@ -205,7 +205,7 @@ def reduce_anchors(objective: PairContract, by_direction: list[Statistics], term
     else:
         reduced = [
             _reduced(objective, objective.combine(statistics) if objective.coupled else statistics, "combine")
-            for statistics in needed(objective, by_direction, terms)
+            for statistics in needed_statistics(objective, by_direction, terms)
         ]
         values = {name: _join(objective, [each[name] for each in reduced]) for name in reduced[0]}
     return values if terms else {"loss": values["loss"]}

@@ -204,7 +204,7 @@ def raw_grads(
 ) -> list[Tensor | None]:
     """Gradients of this process's raw rows, times the number of processes, since DDP averages over them afterwards."""
     grads: list[Tensor | None] = []
-    everything = directions(objective, batch)
+    all_directions = directions(objective, batch)
     for index, z in enumerate(tensors):
         if z is not None and index == batch.num_views and batch.own_negatives is not None:
             grads.append(_raw_grad_of_own(objective, batch, accumulator, inverse[index], z))
@@ -215,7 +215,7 @@ def raw_grads(
             continue
         shard = batch.shard_of(index)
         grad = shard.local(of_all)
-        _finish_rows(objective, everything, accumulator, index, grad, inverse[index])
+        _finish_rows(objective, all_directions, accumulator, index, grad, inverse[index])
         if objective.rows is not None:
             grad = through_rows(objective.rows, z, grad)
         # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
@@ -247,7 +247,7 @@ def through_rows(rows: Callable[[Tensor], Tensor], z: Tensor, grad: Tensor) -> T
 
 def _finish_rows(
     objective: PairContract,
-    everything: list[Direction],
+    all_directions: list[Direction],
     accumulator: GradAccumulator,
     index: int,
     grad: Tensor,
@@ -255,11 +255,11 @@ def _finish_rows(
 ) -> None:
     """Adds the positives' part to the gradient of a view's rows, then carries it from unit rows h to raw ones:
     (I - h hᵀ) ∂L/∂h over the norm. It works in place, on a few rows at a time, while they are in cache."""
-    batch = everything[0].batch
+    batch = all_directions[0].batch
     shard = batch.shard_of(index)
     unit_rows = shard.local(batch.rows[index])
     of_positives = []
-    for direction, grads in zip(everything, accumulator.positives, strict=True):
+    for direction, grads in zip(all_directions, accumulator.positives, strict=True):
         if bool(grads.any()):
             if index == direction.anchor:
                 of_positives.append((grads, direction.positive_view))

@@ -30,7 +30,7 @@ from hypersphere.engine.objective import (
     PairContract,
     Scale,
     Statistics,
-    needed,
+    needed_statistics,
     reduce_anchors,
     uniform_weight,
     usable_scale,
@@ -84,8 +84,8 @@ class Plan:
 
     def visit(self, batch: Batch, accumulators: list[GradAccumulator]) -> list[Statistics]:
         """Visits all of this process's anchors once, in the loop that fits; returns their statistics by direction."""
-        loop, everything = self.loop(batch), directions(self.objective, batch)
-        statistics = [loop(self.objective, each, accumulators, self.block_rows) for each in everything]
+        loop, all_directions = self.loop(batch), directions(self.objective, batch)
+        statistics = [loop(self.objective, each, accumulators, self.block_rows) for each in all_directions]
         wait_for_all(batch.shard)
         return statistics
 
@@ -112,8 +112,8 @@ class Plan:
 
     def reduce(self, batch: Batch, statistics: list[Statistics]) -> Statistics:
         """The values that follow from the statistics of this process's anchors and those of all others."""
-        everyone = gather_statistics(needed(self.objective, statistics, self.terms), batch.shard)
-        return reduce_anchors(self.objective, everyone, self.terms)
+        sent = needed_statistics(self.objective, statistics, self.terms)
+        return reduce_anchors(self.objective, gather_statistics(sent, batch.shard), self.terms)
 
 
 # ------------------------------------------------------------------------------------------------ values and gradients
@@ -156,19 +156,19 @@ def _in_two_visits(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[S
 
 def _weighted_afterwards(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
     """One visit: only anchors move, so the gradient of each statistic can be weighted row by row afterwards."""
-    everything = directions(plan.objective, batch)
+    all_directions = directions(plan.objective, batch)
     visits = [
         general.visit_for_each_statistic(
             plan.objective, direction, lambda: plan.accumulator(batch, [], needs), plan.block_rows
         )
-        for direction in everything
+        for direction in all_directions
     ]
     wait_for_all(batch.shard)
     values, coupling = _couple(plan, batch, [statistics for statistics, _ in visits])
     wait_for_all(batch.shard)
     accumulators = [plan.accumulator(batch, [], needs) for _ in coupling]
     for total, (weights, _) in zip(accumulators, coupling, strict=True):
-        for direction, (_, by_name), of_direction in zip(everything, visits, weights, strict=True):
+        for direction, (_, by_name), of_direction in zip(all_directions, visits, weights, strict=True):
             view = direction.anchor
             for name, unweighted in by_name.items():
                 weight, grad, sum_of_grads = of_direction.get(name), unweighted.get(view), total.get(view)
@@ -215,8 +215,8 @@ class _Reduced(torch.autograd.Function):
     def forward(ctx: Any, plan: Plan, *given: Tensor | None) -> tuple[Tensor, ...]:
         tensors = given[: len(plan.tensors)]
         # Which of the rows and whether any parameter needs a gradient here, and whether terms are asked for.
-        needed = ctx.needs_input_grad[1:]
-        wanted = [plan.grad and need for need in (*needed[: len(tensors)], any(needed[len(tensors) :]))]
+        rows, parameters = ctx.needs_input_grad[1 : 1 + len(tensors)], ctx.needs_input_grad[1 + len(tensors) :]
+        wanted = [plan.grad and need for need in (*rows, any(parameters))]
         batch, inverse = plan.assemble(tensors, [as_bits(wanted), int(plan.terms)])
         if len({terms for *_, terms in batch.requests}) > 1:
             raise ValueError("some processes ask for the loss and others for its terms; all must ask for the same")

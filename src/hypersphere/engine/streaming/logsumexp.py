@@ -188,15 +188,15 @@ def differentiate_symmetric(
     # 2. The formula for all anchors at once, combined and reduced.
     leaves = {view: total.log().requires_grad_() for view, total in sums.items()}
     views = [rows.detach().requires_grad_() for rows in batch.rows[:-1]]
-    everything = directions(objective, batch)
+    all_directions = directions(objective, batch)
     positive = [
         positives(objective, batch.rows[each.anchor].detach(), batch.rows[each.positive_view].detach()).requires_grad_()
-        for each in everything
+        for each in all_directions
     ]
     with torch.enable_grad():
         statistics = [
             _statistics_of_all(objective, each, views, own, leaves)
-            for each, own in zip(everything, positive, strict=True)
+            for each, own in zip(all_directions, positive, strict=True)
         ]
         values = reduce_anchors(objective, statistics)
     # 3. ∂S_ij = (weight_i + weight_j) e_ij: the weights, by view.
