@@ -97,7 +97,7 @@ def test_the_weight_of_an_anchor_is_its_share_in_the_reduced_loss(
     for each in losses:
         (grad,) = torch.autograd.grad(value["loss"], each, retain_graph=True)
         assert grad.tolist() == pytest.approx([weight] * 4)
-    total = sum(float(each.sum()) for each in losses)
+    total = sum(float(each.detach().sum()) for each in losses)
     mean = total / 4 / (1 if sum_directions else num_directions)
     assert value["loss"].item() == pytest.approx(total if reduction == "sum" else mean)
     assert value["part"].item() == pytest.approx(2 * value["loss"].item())
