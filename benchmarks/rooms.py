@@ -1,11 +1,11 @@
 """How many files a batch goes through: the measure of what a reader must know to follow it.
 
 A room is a module of hypersphere of which some function is entered while one loss of two views is computed and
-differentiated. Each is one of three kinds:
+differentiated. Three numbers count them:
 
-    all       every module that is entered
-    handed    of these, the ones that are handed a tensor, or an object of the engine that holds some
-    returns   how often a call enters a room that the batch was in before, and that is not the one of the latest call
+    all       every room
+    handed    those that are handed a tensor, or an object of the engine
+    returns   how often a call leaves the room of the latest call for one that was entered before
 
     python -m benchmarks.rooms [OBJECTIVE ...]
 
