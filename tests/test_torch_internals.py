@@ -7,7 +7,11 @@ import torch
 
 import hypersphere as hs
 from hypersphere.testing.example import views
-from hypersphere.torch_internals import graph_is_freed, is_batch_norm, plain_operations, version_of
+from hypersphere.torch_internals import graph_is_freed, is_batch_norm, plain_operations, uncompiled, version_of
+
+
+def missing(_: object) -> None:
+    raise AttributeError
 
 
 @pytest.mark.parametrize("name", ["infonce", "met", "siglip", "supcon"])
@@ -58,8 +62,8 @@ def test_without_versions_values_and_gradients_are_the_same(name: str, monkeypat
         with context():
             expected = run()
             with monkeypatch.context() as patch:
-                for module in ("engine.mask", "geometry.near"):
-                    patch.setattr(f"hypersphere.{module}.version_of", lambda tensor: None)
+                patch.setattr(torch.Tensor, "_version", property(missing), raising=False)
+                assert version_of(z1) is None
                 torch.testing.assert_close(run(), expected, rtol=1e-12, atol=1e-14)
 
 
@@ -76,3 +80,24 @@ def test_without_the_name_of_transforms_forward_mode_is_still_noticed(monkeypatc
     assert not plain_operations()
     with torch.autograd.forward_ad.dual_level():
         assert plain_operations()
+
+
+def test_without_the_level_of_forward_mode_transforms_are_still_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.autograd.forward_ad, "_current_level")
+    assert not plain_operations()
+    seen: list[bool] = []
+    torch.func.grad(lambda x: seen.append(plain_operations()) or x.sum())(torch.ones(2))
+    assert seen == [True]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at it, and hides the warning itself
+def test_a_function_without_the_compilers_mark_gives_the_same_when_compiled() -> None:
+    import torch._dynamo
+
+    call = uncompiled(lambda x: 3 * x)
+    torch._dynamo.reset()
+    for marked in (True, False):
+        if not marked:
+            del call._torchdynamo_disable  # type: ignore[attr-defined]
+        step = torch.compile(lambda x: call(x + 1) - 1, backend="eager")
+        assert step(torch.ones(2)).tolist() == [5, 5]

@@ -1,4 +1,4 @@
-"""A sweep does not wait for its device: how often a number is read from it does not grow with the number of blocks.
+"""A visit does not wait for its device: how often a number is read from it does not grow with the number of blocks.
 
 No GPU is needed. Every tensor claims not to be on a processor, so that the engine takes the path of other devices, and
 a dispatch mode counts the operations for which a GPU's queue has to be empty.

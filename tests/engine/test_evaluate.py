@@ -100,7 +100,7 @@ def forget_labels(objective: Any, labels: Tensor) -> None:
         ("supcon", {}, forget_labels, "modified by an inplace operation"),
     ],
 )
-def test_what_changes_before_a_second_sweep_is_noticed(name: str, params: Any, change: Any, said: str) -> None:
+def test_what_changes_before_a_second_visit_is_noticed(name: str, params: Any, change: Any, said: str) -> None:
     """Losses anchor by anchor are computed again in backward, which must not be the gradient of something else."""
     z1, z2 = (z.requires_grad_() for z in views(9, 5))
     objective, labels = hs.create_objective(name, reduction="none", **params).double(), torch.arange(9) % 3

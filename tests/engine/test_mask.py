@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hypersphere.engine import count, masked_logsumexp, masked_max, masked_mean, masked_min, masked_sum
-from hypersphere.engine.mask import Diagonals, fill_outside, filled_outside, mask_except
+from hypersphere.engine.mask import CHUNK, Diagonals, argmax, fill_outside, filled_outside, mask_except
 
 CPU = torch.device("cpu")
 
@@ -60,3 +60,12 @@ def test_a_mask_does_not_serve_a_matrix_of_another_width() -> None:
     for reduction in (masked_sum, masked_logsumexp, masked_max):
         with pytest.raises(RuntimeError):
             reduction(torch.ones(3, 8), mask)
+
+
+@pytest.mark.parametrize("columns", [1, CHUNK, 2 * CHUNK, 3 * CHUNK + 7])
+def test_the_largest_entry_of_a_row_of_any_length_is_found(columns: int) -> None:
+    x = torch.randn(6, columns, generator=torch.Generator().manual_seed(1))
+    x[0], x[1, -1], x[2, 0] = -torch.inf, 9.0, 9.0  # nothing counts; the last; the first
+    column = argmax(x)
+    assert column.shape == (6, 1)
+    assert torch.equal(x.gather(1, column).squeeze(1), x.amax(dim=1))

@@ -1,4 +1,4 @@
-"""What the engine passes to an objective, and that the base classes are what it asks for."""
+"""What the engine passes to an objective, what it makes of the numbers, and that base classes fit its contracts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import hypersphere as hs
-from hypersphere.engine.objective import FeatureContract, PairContract
+from hypersphere.engine.objective import FeatureContract, PairContract, reduce_anchors, uniform_weight
 from hypersphere.objectives import FeatureObjective, PairwiseObjective
 from hypersphere.testing.example import views
 
@@ -77,3 +77,33 @@ def test_a_base_class_has_all_that_the_engine_may_ask_for(base: Any, contract: A
     assert {"rows", "fewest", "gather", "parameters"} < asked
     formula = {"features"}  # of a base class alone it is missing
     assert [name for name in asked - formula if not hasattr(base(), name)] == []
+
+
+class Plain(PairwiseObjective):
+    """Its loss is given."""
+
+
+@pytest.mark.parametrize("sum_directions", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("num_directions", [1, 2, 3])
+def test_the_weight_of_an_anchor_is_its_share_in_the_reduced_loss(
+    reduction: str, num_directions: int, sum_directions: bool
+) -> None:
+    objective = Plain(reduction=reduction)
+    objective.sum_directions = sum_directions
+    losses = [torch.arange(4.0, dtype=torch.float64).add(each).requires_grad_() for each in range(num_directions)]
+    value = reduce_anchors(objective, [{"loss": each, "part": 2 * each} for each in losses], terms=True)
+    weight = uniform_weight(objective, 4, num_directions)
+    for each in losses:
+        (grad,) = torch.autograd.grad(value["loss"], each, retain_graph=True)
+        assert grad.tolist() == pytest.approx([weight] * 4)
+    total = sum(float(each.detach().sum()) for each in losses)
+    mean = total / 4 / (1 if sum_directions else num_directions)
+    assert value["loss"].item() == pytest.approx(total if reduction == "sum" else mean)
+    assert value["part"].item() == pytest.approx(2 * value["loss"].item())
+
+
+def test_the_loss_alone_is_what_a_call_without_terms_gets() -> None:
+    given = [{"loss": torch.ones(3), "part": torch.zeros(3)}]
+    assert reduce_anchors(Plain(), given).keys() == {"loss"}
+    assert reduce_anchors(Plain(), given, terms=True).keys() == {"loss", "part"}

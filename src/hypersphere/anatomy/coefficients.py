@@ -19,7 +19,7 @@ from torch.nn.functional import pad
 from hypersphere.engine import Inputs, Read, Statistics
 from hypersphere.engine.batch import Direction, apply_metric, directions, positives
 from hypersphere.engine.inputs import assemble
-from hypersphere.engine.reductions import reduce_anchors
+from hypersphere.engine.objective import reduce_anchors
 from hypersphere.objectives import PairwiseObjective
 
 Views = tuple[Tensor, ...]  # both views (N, D) and, if there are any, extra negatives (M, D)

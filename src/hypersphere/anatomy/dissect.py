@@ -195,7 +195,7 @@ def dropped_pairs(loss: Any, inputs: Inputs) -> Tensor | None:
     if getattr(inner, "reads_guide", False) or (inputs.ids is None and inputs.guide is None):
         return None
     batch, _ = assemble(PairwiseObjective(), inputs)
-    return ~Direction(batch, 0, with_extra=("both",)).mask("both", slice(0, batch.size))
+    return ~Direction(batch, 0, reads=("both",), with_extra=("both",)).mask("both", slice(0, batch.size))
 
 
 def _by_autograd(call: Loss, views: Views, same_label: Tensor | None) -> Coefficients:

@@ -15,7 +15,7 @@ from hypersphere.engine.groups import Groups
 from hypersphere.engine.guide import Guide
 from hypersphere.engine.mask import Diagonals, Entries, count, fill_entries, mask_except
 from hypersphere.engine.objective import Anchors, PairContract, Read
-from hypersphere.geometry.near import MatrixDistances, PairDistances, with_vectors
+from hypersphere.geometry.distances import MatrixDistances, PairDistances, with_vectors
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,13 @@ class Batch:
 def directions(objective: PairContract, batch: Batch) -> list[Direction]:
     """The views that are anchors, each with the others as its keys."""
     views = range(batch.num_views) if objective.anchors == "both" else (0,)
-    with_extra = tuple(read for read in objective.reads if read not in objective.without_extra)
+    reads = objective.reads
+    with_extra = tuple(read for read in reads if read not in objective.without_extra)
     met = [anchor == 0 or objective.extra_negatives == "both" for anchor in views]
     if not batch.in_batch:
         _check_others(batch, met)
-    return [Direction(batch, anchor, with_extra if meets else ()) for anchor, meets in zip(views, met, strict=True)]
+    met_by = zip(views, met, strict=True)
+    return [Direction(batch, anchor, reads, with_extra if meets else ()) for anchor, meets in met_by]
 
 
 def _check_others(batch: Batch, met: list[bool]) -> None:
@@ -106,7 +108,8 @@ class Direction:
 
     batch: Batch
     anchor: int  # the index of the view
-    with_extra: tuple[Read, ...]  # the matrices whose last columns are the extra negatives
+    reads: tuple[Read, ...]  # the matrices
+    with_extra: tuple[Read, ...]  # those whose last columns are the extra negatives
 
     @cached_property
     def other_views(self) -> tuple[int, ...]:
@@ -130,7 +133,7 @@ class Direction:
     def moving(self, objective: PairContract) -> list[bool]:
         """Which tensors of a block carry a gradient: each view, the positives, each matrix. In a one-sided objective
         only the anchors' rows, the positives, and the matrices whose rows are the anchors."""
-        views = [*range(self.batch.num_views), self.anchor, *(self.sources(read)[0] for read in objective.reads)]
+        views = [*range(self.batch.num_views), self.anchor, *(self.sources(read)[0] for read in self.reads)]
         return [not objective.one_sided or view == self.anchor for view in views]
 
     # ------------------------------------------------------------------------------------------- rows and columns
@@ -288,7 +291,7 @@ class Direction:
         """The anchors of a block of rows, which ``views`` holds in every view, and ``own_negatives`` (B, M, D) those of
         each; no matrices and no masks where the objective sees only a summary of them. ``asked``: see ``distances``."""
         x, y = views[self.anchor], views[self.positive_view]
-        reads = objective.reads if matrices else ()
+        reads = self.reads if matrices else ()
         masks = self._masks(reads, block)
         same = [self.same_label(read, block) for read in reads] if objective.labelled else []
         if objective.labelled and (self.batch.ids is not None or self.batch.judge is not None):

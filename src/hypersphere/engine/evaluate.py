@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from math import inf
 from typing import Any
 
 import torch
@@ -14,17 +13,8 @@ from torch import Tensor
 from hypersphere.engine.batch import Direction, apply_metric, directions, positives
 from hypersphere.engine.distributed import raise_on_all_ranks, world_size
 from hypersphere.engine.inputs import Inputs, assemble, check_inputs, check_one_row
-from hypersphere.engine.mask import Entries, fill_entries
-from hypersphere.engine.objective import PairContract, Read, Statistics
-from hypersphere.engine.reductions import (
-    SMALLEST,
-    Scale,
-    masked_softmax,
-    reduce_anchors,
-    saved_times,
-    sum_of_products,
-    usable_scale,
-)
+from hypersphere.engine.objective import PairContract, Read, Scale, Statistics, reduce_anchors, usable_scale
+from hypersphere.engine.reductions import diagonal_and_logsumexp
 from hypersphere.engine.streaming.function import stream
 from hypersphere.torch_internals import plain_operations, uncompiled
 
@@ -95,42 +85,42 @@ def without_autocast(z: object) -> AbstractContextManager[Any]:
 
 
 def _evaluate_densely(objective: PairContract, inputs: Inputs, terms: bool) -> Statistics:
-    """The reduced "loss" and, if ``terms``, every other named number of the objective."""
+    """The reduced "loss" and, if ``terms``, every other named number, as an ordinary autograd graph."""
     batch, _ = assemble(objective, inputs)
-    summed = objective.sees == "logsumexp" and batch.own_negatives is None and not plain_operations()
-    scale = usable_scale(objective) if summed else None
-    statistics = [_statistics(objective, direction, scale) for direction in directions(objective, batch)]
-    if not terms and not objective.coupled:
-        statistics = [{"loss": each["loss"]} for each in statistics]
-    values = reduce_anchors(objective, statistics)
+    by_matrix = batch.own_negatives is not None or plain_operations()
+    scale = None if by_matrix else usable_scale(objective)
+    by_direction = [_statistics_of_all(objective, direction, scale) for direction in directions(objective, batch)]
+    values = reduce_anchors(objective, by_direction, terms)
     check_one_row(objective, batch.size, batch.has_extra, values["loss"])
-    return values if terms else {"loss": values["loss"]}
+    return values
 
 
-def _statistics(objective: PairContract, direction: Direction, scale: Scale | None) -> Statistics:
-    """The statistics of all anchors; with a scale, from the sums of their exponentials alone."""
-    rows, own = direction.batch.rows, direction.batch.own_negatives
-    x, y = rows[direction.anchor], rows[direction.positive_view]
+def _statistics_of_all(objective: PairContract, direction: Direction, scale: Scale | None) -> Statistics:
+    """The statistics of all anchors of a direction; with a scale, from log-sum-exps alone."""
+    batch, reads, whole = direction.batch, direction.reads, slice(0, direction.batch.size)
+    own = None if batch.own_negatives is None else batch.own_negatives.rows
+    # 1. Similarities. In a one-sided objective keys and positives carry no gradient.
+    x, y = batch.rows[direction.anchor], batch.rows[direction.positive_view]
+    matrices = [_similarities(objective, direction, read) for read in reads]
+    views = [z.detach() if objective.one_sided and z is not x else z for z in batch.rows[:-1]]
+    # 2. The positives. On the diagonal of the first matrix they need no operations of their own.
+    unit_pairs = batch.in_batch and not objective.one_sided and objective.rows is None
+    on_diagonal = unit_pairs and reads[:1] in (("cross",), ("both",))
+    positive = None if on_diagonal else positives(objective, x, views[direction.positive_view])
+    # 3. The formula.
     with torch.no_grad():
         context = objective.prepare(x.detach(), y.detach())
-    reads, everyone = objective.reads, slice(0, direction.batch.size)
-    matrices = [_similarities(objective, direction, read) for read in reads]
-    views = [z.detach() if objective.one_sided and z is not x else z for z in rows[:-1]]
-    unit_pairs = direction.batch.in_batch and not objective.one_sided and objective.rows is None
-    on_diagonal = unit_pairs and reads[:1] in (("cross",), ("both",))
     if scale is None:
-        # A copy, because an objective may write to its matrices.
-        positive = (
-            matrices[0].diagonal().clone() if on_diagonal else positives(objective, x, views[direction.positive_view])
-        )
-        of_own = None if own is None else own.rows.detach() if objective.one_sided else own.rows
-        return objective.block(direction.anchors(objective, everyone, views, positive, matrices, context, of_own))
-    excluded = [direction.excluded(read, everyone) for read in reads]
-    sums = [_DiagonalAndLogSumExp.apply(m, e, scale.tensor) for m, e in zip(matrices, excluded, strict=True)]  # type: ignore[no-untyped-call]
-    positive = sums[0][0] if on_diagonal else positives(objective, x, views[direction.positive_view])
-    anchors = direction.anchors(objective, everyone, views, positive, [], context)
-    num_negatives = tuple(direction.num_negatives(read, everyone, e) for read, e in zip(reads, excluded, strict=True))
-    return objective.block_from_logsumexp(anchors, tuple(logsumexp for _, logsumexp in sums), num_negatives)
+        if positive is None:
+            positive = matrices[0].diagonal().clone()  # a copy, because an objective may write to its matrices
+        own = own.detach() if own is not None and objective.one_sided else own
+        return objective.block(direction.anchors(objective, whole, views, positive, matrices, context, own))
+    excluded = [direction.excluded(read, whole) for read in reads]
+    pairs = [diagonal_and_logsumexp(m, e, scale.tensor) for m, e in zip(matrices, excluded, strict=True)]
+    positive = pairs[0][0] if positive is None else positive
+    anchors = direction.anchors(objective, whole, views, positive, [], context)
+    num_negatives = tuple(direction.num_negatives(read, whole, e) for read, e in zip(reads, excluded, strict=True))
+    return objective.block_from_logsumexp(anchors, tuple(logsumexp for _, logsumexp in pairs), num_negatives)
 
 
 def _similarities(objective: PairContract, direction: Direction, read: Read) -> Tensor:
@@ -140,37 +130,3 @@ def _similarities(objective: PairContract, direction: Direction, read: Read) -> 
     if not keys:
         return of_rows.new_empty(direction.batch.size, 0)
     return torch.mm(apply_metric(objective, of_rows), (keys[0] if len(keys) == 1 else torch.cat(keys)).T)
-
-
-class _DiagonalAndLogSumExp(torch.autograd.Function):
-    """The diagonal x_ii (N,) of a matrix (N, M), and log Σ_j exp(scale · x_ij) (N,) without the excluded entries, among
-    which the diagonal is whenever it is read. For a scale at which exponentials of cosines stay in range."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, excluded: Entries, scale: Tensor | float) -> tuple[Tensor, Tensor]:
-        powers = fill_entries(x * scale, excluded, -inf).exp_()
-        total = powers.sum(dim=1)
-        ctx.set_materialize_grads(False)
-        ctx.excluded, ctx.scale = excluded, None if isinstance(scale, Tensor) else scale
-        ctx.save_for_backward(x, powers, total, *([scale] if isinstance(scale, Tensor) else []))
-        return x.diagonal().clone(), total.log()
-
-    @staticmethod
-    def backward(
-        ctx: Any, of_diagonal: Tensor | None, of_sum: Tensor | None
-    ) -> tuple[Tensor | None, None, Tensor | None]:
-        x, powers, total, *rest = ctx.saved_tensors
-        scale = rest[0] if rest else ctx.scale
-        if of_sum is None:
-            along_x = torch.zeros_like(x)
-        elif torch.is_grad_enabled():  # differentiated twice: the same in torch's own operations
-            counts = ~fill_entries(torch.zeros_like(x, dtype=torch.bool), ctx.excluded, True)
-            along_x = masked_softmax(x, counts, scale) * counts * (of_sum * scale).unsqueeze(1)
-        else:
-            along_x = saved_times(powers, (of_sum * scale / total.clamp_min(SMALLEST)).unsqueeze(1))
-        along_scale = sum_of_products(along_x, x) / scale if ctx.needs_input_grad[2] else None
-        if of_diagonal is not None and torch.is_grad_enabled():
-            along_x = torch.diagonal_scatter(along_x, along_x.diagonal() + of_diagonal)
-        elif of_diagonal is not None:
-            along_x.diagonal().add_(of_diagonal)
-        return along_x, None, along_scale

@@ -14,8 +14,8 @@ from hypersphere.engine.distributed import raise_on_all_ranks, world_size
 from hypersphere.engine.evaluate import without_autocast
 from hypersphere.engine.inputs import Inputs, assemble, check_inputs
 from hypersphere.engine.objective import FeatureContract, Statistics
-from hypersphere.engine.streaming.accumulate import grads_of_value
-from hypersphere.engine.streaming.function import scale_grads, through_rows
+from hypersphere.engine.streaming.accumulate import grads_of_value, through_rows
+from hypersphere.engine.streaming.function import scale_grads
 from hypersphere.torch_internals import uncompiled
 
 

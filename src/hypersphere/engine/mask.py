@@ -1,7 +1,8 @@
-"""Masks that keep the positions of their few exceptions.
+"""Which columns of a block count, and the passes over a block that carry no gradient.
 
-A block's mask leaves out one or two columns of each row, and that of equal labels often holds for a few
-columns only. Filling or reading a few entries is many times as fast as testing the mask at every entry of a block.
+A block's mask leaves out one or two columns of each row, and that of equal labels often holds for a few columns only.
+Filling or reading a few entries is many times as fast as testing the mask at every entry of a block, so masks keep the
+positions of their few exceptions.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from torch import Tensor
 
 from hypersphere.torch_internals import version_of
 
+CACHED_ELEMENTS = 2**19  # so many numbers stay in the nearest cache between two operations
 COUNTED_ROWS = 64
+CHUNK = 256  # columns
 
 
 @dataclass(frozen=True)
@@ -110,3 +113,28 @@ def count(mask: Tensor) -> Tensor:
         return torch.full(mask.shape[:1], num_columns, dtype=torch.int32, device=mask.device)
     exceptions_per_row = torch.bincount(known.entries[0], minlength=len(mask)).to(torch.int32)
     return exceptions_per_row if known.holds else mask.shape[1] - exceptions_per_row
+
+
+# ------------------------------------------------------------------------------------------------- passes over a block
+
+
+def argmax(x: Tensor) -> Tensor:
+    """The column of the largest entry of each row: (B, M) -> (B, 1).
+
+    It finds the best chunk first, then the column in it: on a CPU several times as fast as torch's own argmax.
+    """
+    columns, whole = x.shape[1], x.shape[1] - x.shape[1] % CHUNK
+    if columns < 2 * CHUNK:
+        return x.argmax(dim=1, keepdim=True)
+    best = x[:, :whole].unflatten(1, (-1, CHUNK)).amax(dim=2)
+    if whole < columns:
+        best = torch.cat([best, x[:, whole:].amax(dim=1, keepdim=True)], dim=1)
+    candidates = best.argmax(dim=1, keepdim=True) * CHUNK + torch.arange(CHUNK, device=x.device)
+    candidates = candidates.clamp_max(columns - 1)
+    column: Tensor = candidates.gather(1, x.gather(1, candidates).argmax(dim=1, keepdim=True))
+    return column
+
+
+def rows_in_cache(x: Tensor) -> int:
+    """Rows of a matrix that stay in a processor's cache between two operations; on other devices all of them."""
+    return max(1, CACHED_ELEMENTS // max(1, x.shape[1]) if x.is_cpu else len(x))

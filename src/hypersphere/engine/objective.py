@@ -1,4 +1,4 @@
-"""What the engine needs from an objective, and what it passes to it.
+"""What the engine needs from an objective, what it passes to it, and what it makes of the numbers that return.
 
 An objective declares what it sees of its negatives (``sees``), in one of three ways:
 
@@ -8,9 +8,9 @@ An objective declares what it sees of its negatives (``sees``), in one of three 
 | "hardest" | ``block_from_hardest`` | max_j s_ij for each matrix | streaming/hardest.py |
 | "all" | ``block`` | the matrices themselves | streaming/general.py |
 
-``block`` serves where a summary does not: log-sum-exp with a scale that is None or above 40, or with rows of its own;
-each anchor's own negatives; the derivatives of torch.func; and the hardest negative in a small batch, which is a single
-dense block.
+``block`` is the definition of every objective; a summary is what a loop has computed already. Where none has, ``block``
+serves: log-sum-exp with a scale that is None or above 40, or with rows of its own; each anchor's own negatives; the
+derivatives of torch.func; the hardest negative of a small batch, which is a single dense block.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
+
+# Exponents up to this size, and sums of very many, stay far from the ends of float32.
+MODERATE = 40.0
+SMALLEST = torch.finfo(torch.float32).tiny  # an anchor without negatives has a sum of 0, which nothing is divided by
 
 Read = Literal["cross", "same", "other", "back", "both"]
 Statistics = dict[str, Tensor]
@@ -152,3 +156,86 @@ class FeatureContract(RowContract, Protocol):
 
     def features(self, *views: Tensor) -> Statistics:
         """Scalars, "loss" among them, from all views (N, D)."""
+
+
+# --------------------------------------------------------------------------------------- the scale of a log-sum-exp
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The factor of the similarities, and its value, read from its device once."""
+
+    tensor: Tensor | float
+    value: float
+
+    @property
+    def learned(self) -> bool:
+        return isinstance(self.tensor, Tensor) and self.tensor.requires_grad
+
+
+def usable_scale(objective: PairContract) -> Scale | None:
+    """The scale of an objective that sees a log-sum-exp, if its exponentials need no shift to stay in float32; None:
+    they may leave it, or there is no scale, so that ``block`` serves."""
+    if objective.sees != "logsumexp" or objective.rows is not None or not objective.reads:
+        return None
+    with torch.enable_grad():  # it may be learned
+        scale = objective.scale
+    if scale is None:
+        return None
+    value = scale.item() if isinstance(scale, Tensor) else float(scale)
+    return Scale(scale, value) if 0 < value <= MODERATE else None
+
+
+# ------------------------------------------------------------------------------------- from anchors to the batch's loss
+
+
+def needed_statistics(objective: PairContract, by_direction: list[Statistics], terms: bool) -> list[Statistics]:
+    """The statistics that the values follow from: the loss alone, unless anchors are coupled or ``terms`` are asked
+    for."""
+    if terms or objective.coupled:
+        return by_direction
+    return [{"loss": statistics["loss"]} for statistics in by_direction]
+
+
+def reduce_anchors(objective: PairContract, by_direction: list[Statistics], terms: bool = False) -> Statistics:
+    """The "loss" and, if ``terms``, every other named number: combines and reduces the statistics of all anchors in
+    each direction, then joins the directions."""
+    if objective.joined:
+        values = _reduced(objective, objective.join(by_direction), "join")
+    else:
+        reduced = [
+            _reduced(objective, objective.combine(statistics) if objective.coupled else statistics, "combine")
+            for statistics in needed_statistics(objective, by_direction, terms)
+        ]
+        values = {name: _join(objective, [each[name] for each in reduced]) for name in reduced[0]}
+    return values if terms else {"loss": values["loss"]}
+
+
+def _reduced(objective: PairContract, losses: Statistics, method: str) -> Statistics:
+    if "loss" not in losses:
+        names = ", ".join(losses) or "nothing"
+        raise ValueError(f"{type(objective).__name__}.{method} names {names}, but no 'loss'")
+    return {name: _reduce(value, objective.reduction) for name, value in losses.items()}
+
+
+def uniform_weight(objective: PairContract, num_anchors: int, num_directions: int) -> float:
+    """Weight of one anchor's loss in the reduced loss when anchors are not coupled."""
+    share = 1.0 if objective.sum_directions else 1 / num_directions
+    return 1.0 if objective.reduction == "sum" else share / num_anchors
+
+
+def _reduce(value: Tensor, reduction: str) -> Tensor:
+    if value.ndim == 0 or reduction == "none":
+        return value
+    if not value.is_floating_point():  # a count, or whether something holds
+        value = value.to(torch.get_default_dtype())
+    return value.sum() if reduction == "sum" else value.mean()
+
+
+def _join(objective: PairContract, values: list[Tensor]) -> Tensor:
+    if len(values) == 1:
+        return values[0]
+    if objective.reduction == "none":
+        return torch.cat(values)
+    total = torch.stack(values).sum(dim=0)
+    return total if objective.reduction == "sum" or objective.sum_directions else total / len(values)

@@ -1,4 +1,4 @@
-"""Reductions over the columns of a block of similarities, of which some do not count, and over anchors.
+"""Reductions over the columns of a block of similarities, of which some do not count: what a formula is made of.
 
 Similarities stay finite, and a boolean mask marks those that count. Filling with -inf outside these functions would
 give 0·inf = NaN in the gradient of a temperature, and break logarithms and powers.
@@ -15,17 +15,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from hypersphere.engine.mask import count, fill_outside, filled_outside, known_to_hold
-from hypersphere.engine.objective import PairContract, Statistics
-from hypersphere.geometry.near import MatrixDistances, vectors_of, with_vectors
+from hypersphere.engine.mask import (
+    CACHED_ELEMENTS,
+    Entries,
+    argmax,
+    count,
+    fill_entries,
+    fill_outside,
+    filled_outside,
+    known_to_hold,
+    rows_in_cache,
+)
+from hypersphere.engine.objective import MODERATE, SMALLEST
+from hypersphere.geometry.distances import MatrixDistances, vectors_of, with_vectors
 from hypersphere.torch_internals import graph_is_freed, plain_operations
-
-# Exponents up to this size, and sums of very many, stay far from the ends of float32.
-MODERATE = 40.0
-SMALLEST = torch.finfo(torch.float32).tiny  # a row without negatives has a sum of 0, which nothing may be divided by
-CHUNK = 256  # columns
-CACHED_ELEMENTS = 2**19  # so many numbers stay in the nearest cache between two operations
-
 
 # ------------------------------------------------------------------------------------------------------ sums and means
 
@@ -67,11 +70,6 @@ class _WeightedSum(torch.autograd.Function):
         return None, weight * upstream.unsqueeze(1)
 
 
-def rows_in_cache(x: Tensor) -> int:
-    """Rows of a matrix that stay in a processor's cache between two operations; on other devices all of them."""
-    return max(1, CACHED_ELEMENTS // max(1, x.shape[1]) if x.is_cpu else len(x))
-
-
 def sum_of_products(weight: Tensor, x: Tensor) -> Tensor:
     """Σ_ij weight_ij x_ij, without a matrix of products where nothing is differentiated."""
     if torch.is_grad_enabled() or x.numel() >= 2**31:  # more than a dot product takes on some devices
@@ -80,31 +78,6 @@ def sum_of_products(weight: Tensor, x: Tensor) -> Tensor:
 
 
 # -------------------------------------------------------------------------------------------------------- exponentials
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The factor of the similarities, and its value, read from its device once."""
-
-    tensor: Tensor | float
-    value: float
-
-    @property
-    def learned(self) -> bool:
-        return isinstance(self.tensor, Tensor) and self.tensor.requires_grad
-
-
-def usable_scale(objective: PairContract) -> Scale | None:
-    """The scale of an objective whose exponentials need no shift to stay in float32; None: they may leave it, or there
-    is no scale."""
-    if objective.rows is not None or not objective.reads:
-        return None
-    with torch.enable_grad():  # it may be learned
-        scale = objective.scale
-    if scale is None:
-        return None
-    value = scale.item() if isinstance(scale, Tensor) else float(scale)
-    return Scale(scale, value) if 0 < value <= MODERATE else None
 
 
 def masked_logsumexp(x: Tensor, mask: Tensor, scale: Tensor | float = 1.0) -> Tensor:
@@ -186,6 +159,46 @@ class _MaskedLogSumExp(torch.autograd.Function):
         return along_x, None, along_scale
 
 
+def diagonal_and_logsumexp(x: Tensor, excluded: Entries, scale: Tensor | float) -> tuple[Tensor, Tensor]:
+    """The diagonal x_ii (N,) of a matrix (N, M), and log Σ_j exp(scale · x_ij) (N,) without the excluded entries, among
+    which the diagonal is whenever it is read. For a scale at which exponentials of cosines stay in range."""
+    out: tuple[Tensor, Tensor] = _DiagonalAndLogSumExp.apply(x, excluded, scale)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _DiagonalAndLogSumExp(torch.autograd.Function):
+    """One exponential, and one matrix for the gradients of both."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, excluded: Entries, scale: Tensor | float) -> tuple[Tensor, Tensor]:
+        powers = fill_entries(x * scale, excluded, -math.inf).exp_()
+        total = powers.sum(dim=1)
+        ctx.set_materialize_grads(False)
+        ctx.excluded, ctx.scale = excluded, None if isinstance(scale, Tensor) else scale
+        ctx.save_for_backward(x, powers, total, *([scale] if isinstance(scale, Tensor) else []))
+        return x.diagonal().clone(), total.log()
+
+    @staticmethod
+    def backward(
+        ctx: Any, of_diagonal: Tensor | None, of_sum: Tensor | None
+    ) -> tuple[Tensor | None, None, Tensor | None]:
+        x, powers, total, *rest = ctx.saved_tensors
+        scale = rest[0] if rest else ctx.scale
+        if of_sum is None:
+            along_x = torch.zeros_like(x)
+        elif torch.is_grad_enabled():  # differentiated twice: the same in torch's own operations
+            counts = ~fill_entries(torch.zeros_like(x, dtype=torch.bool), ctx.excluded, True)
+            along_x = masked_softmax(x, counts, scale) * counts * (of_sum * scale).unsqueeze(1)
+        else:
+            along_x = saved_times(powers, (of_sum * scale / total.clamp_min(SMALLEST)).unsqueeze(1))
+        along_scale = sum_of_products(along_x, x) / scale if ctx.needs_input_grad[2] else None
+        if of_diagonal is not None and torch.is_grad_enabled():
+            along_x = torch.diagonal_scatter(along_x, along_x.diagonal() + of_diagonal)
+        elif of_diagonal is not None:
+            along_x.diagonal().add_(of_diagonal)
+        return along_x, None, along_scale
+
+
 def saved_times(saved: Tensor, weight: Tensor) -> Tensor:
     """What a backward saved times a weight: in its place where the graph is freed."""
     if graph_is_freed():
@@ -237,23 +250,6 @@ def masked_min(x: Tensor, mask: Tensor) -> Tensor:
         return known.amin(dim=1)
     column = argmax(known.neg_())
     return torch.where(mask.gather(1, column), x.gather(1, column), math.inf).squeeze(1)
-
-
-def argmax(x: Tensor) -> Tensor:
-    """The column of the largest entry of each row: (B, M) -> (B, 1).
-
-    It finds the best chunk first, then the column in it: on a CPU several times as fast as torch's own argmax.
-    """
-    columns, whole = x.shape[1], x.shape[1] - x.shape[1] % CHUNK
-    if columns < 2 * CHUNK:
-        return x.argmax(dim=1, keepdim=True)
-    best = x[:, :whole].unflatten(1, (-1, CHUNK)).amax(dim=2)
-    if whole < columns:
-        best = torch.cat([best, x[:, whole:].amax(dim=1, keepdim=True)], dim=1)
-    candidates = best.argmax(dim=1, keepdim=True) * CHUNK + torch.arange(CHUNK, device=x.device)
-    candidates = candidates.clamp_max(columns - 1)
-    column: Tensor = candidates.gather(1, x.gather(1, candidates).argmax(dim=1, keepdim=True))
-    return column
 
 
 # -------------------------------------------------------------------------------------------------- sums of a function
@@ -327,47 +323,3 @@ class _MaskedSumOf(torch.autograd.Function):
         of_scale = (sum_of_products(along_x, x) / factor).reshape(scale.shape) if needs[3] else None
         of_shift = (along_x.sum() / factor).reshape(shift.shape) if needs[4] else None
         return None, along_x, None, of_scale, of_shift
-
-
-# -------------------------------------------------------------------------------------------------------- over anchors
-
-
-def reduce_anchors(objective: PairContract, by_direction: list[Statistics]) -> Statistics:
-    """Combines and reduces the statistics of all anchors in each direction, then joins the directions."""
-    if objective.joined:
-        return _reduced(objective, objective.join(by_direction), "join")
-    reduced = [
-        _reduced(objective, objective.combine(statistics) if objective.coupled else statistics, "combine")
-        for statistics in by_direction
-    ]
-    if len(reduced) == 1:
-        return reduced[0]
-    return {name: _join(objective, [each[name] for each in reduced]) for name in reduced[0]}
-
-
-def _reduced(objective: PairContract, losses: Statistics, method: str) -> Statistics:
-    if "loss" not in losses:
-        names = ", ".join(losses) or "nothing"
-        raise ValueError(f"{type(objective).__name__}.{method} names {names}, but no 'loss'")
-    return {name: _reduce(value, objective.reduction) for name, value in losses.items()}
-
-
-def uniform_weight(objective: PairContract, num_anchors: int, num_directions: int) -> float:
-    """Weight of one anchor's loss in the reduced loss when anchors are not coupled."""
-    share = 1.0 if objective.sum_directions else 1 / num_directions
-    return 1.0 if objective.reduction == "sum" else share / num_anchors
-
-
-def _reduce(value: Tensor, reduction: str) -> Tensor:
-    if value.ndim == 0 or reduction == "none":
-        return value
-    if not value.is_floating_point():  # a count, or whether something holds
-        value = value.to(torch.get_default_dtype())
-    return value.sum() if reduction == "sum" else value.mean()
-
-
-def _join(objective: PairContract, values: list[Tensor]) -> Tensor:
-    if objective.reduction == "none":
-        return torch.cat(values)
-    total = torch.stack(values).sum(dim=0)
-    return total if objective.reduction == "sum" or objective.sum_directions else total / len(values)

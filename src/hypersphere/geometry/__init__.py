@@ -1,8 +1,7 @@
 """Unit vectors and the measures between them."""
 
-from hypersphere.geometry.angles import angle, chord, cosine, tangent
 from hypersphere.geometry.configurations import cross_polytope, simplex, uniform_points
-from hypersphere.geometry.near import squared_chord
+from hypersphere.geometry.distances import angle, chord, cosine, squared_chord, tangent
 from hypersphere.geometry.unit import normalize, require_finite, unit, widened
 
 __all__ = [

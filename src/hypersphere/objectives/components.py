@@ -24,7 +24,7 @@ from hypersphere.engine import (
     weighted_sum,
 )
 from hypersphere.geometry import angle, chord
-from hypersphere.geometry.near import detached
+from hypersphere.geometry.distances import detached
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine import Statistics, count, weighted_sum
-from hypersphere.geometry.near import detached
+from hypersphere.geometry.distances import detached
 from hypersphere.objectives.base import PairwiseObjective
 from hypersphere.objectives.components import DISSIPATIONS, RATIOS, WEIGHTS, Component
 from hypersphere.objectives.registry import register

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine import Statistics
-from hypersphere.geometry.near import detached
+from hypersphere.geometry.distances import detached
 from hypersphere.objectives.base import FeatureObjective
 from hypersphere.objectives.prediction import PredictionObjective
 from hypersphere.objectives.registry import register

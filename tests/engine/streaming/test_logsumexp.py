@@ -11,7 +11,7 @@ from torch import Tensor
 
 import hypersphere as hs
 from hypersphere.engine import masked_logsumexp, masked_max
-from hypersphere.engine.reductions import MODERATE, usable_scale
+from hypersphere.engine.objective import MODERATE, usable_scale
 from hypersphere.objectives import DCLW, InfoNCE, LogSumObjective
 from hypersphere.testing.example import views
 

@@ -1,17 +1,18 @@
-"""What the three loops share: how rows are cut into blocks, and where gradients are added up."""
+"""What the three loops share: how rows are cut into blocks, where gradients are added up, and how they leave."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Direction
-from hypersphere.engine.objective import Statistics
-from hypersphere.engine.reductions import rows_in_cache
+from hypersphere.engine.batch import Batch, Direction, apply_metric, directions
+from hypersphere.engine.mask import rows_in_cache
+from hypersphere.engine.objective import PairContract, Statistics
+from hypersphere.geometry.unit import has_normal_numbers, widened
 
 # A block is large enough for matrix products to run at full speed. A strip is large enough to hide the cost of a step
 # of Python, and small enough to stay in cache, or nearly.
@@ -20,6 +21,8 @@ BLOCK_ELEMENTS, STRIP_ELEMENTS, BLOCK_ROWS = 2**24, 2**21, (512, 2048)
 # On a GPU a block takes this share of the free memory, and a strip this share of a block: the graph of a formula holds
 # several numbers for each similarity, and a larger strip hides the launch of a kernel.
 GPU_SHARE, GPU_STRIP = 16, 4
+
+RAW_ROWS = 256  # carried to raw rows at a time, so that they stay in cache
 
 # Weights of the statistics of one direction's anchors, by name: one for all anchors, or one for each (N,).
 Weights = dict[str, float | Tensor]
@@ -187,3 +190,84 @@ class GradAccumulator:
         rows = self._rows[index]
         assert rows is not None
         return rows[block], first
+
+
+# ------------------------------------------------------------------------------------------ from unit rows to raw ones
+
+
+def raw_grads(
+    objective: PairContract,
+    batch: Batch,
+    accumulator: GradAccumulator,
+    inverse: list[Tensor],
+    tensors: Sequence[Tensor | None],
+) -> list[Tensor | None]:
+    """Gradients of this process's raw rows, times the number of processes, since DDP averages over them afterwards."""
+    grads: list[Tensor | None] = []
+    all_directions = directions(objective, batch)
+    for index, z in enumerate(tensors):
+        if z is not None and index == batch.num_views and batch.own_negatives is not None:
+            grads.append(_raw_grad_of_own(objective, batch, accumulator, inverse[index], z))
+            continue
+        of_all = None if z is None else accumulator.get(index)
+        if of_all is None or z is None:
+            grads.append(None)
+            continue
+        shard = batch.shard_of(index)
+        grad = shard.local(of_all)
+        _finish_rows(objective, all_directions, accumulator, index, grad, inverse[index])
+        if objective.rows is not None:
+            grad = through_rows(objective.rows, z, grad)
+        # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
+        grads.append(grad * shard.world_size if shard.world_size > 1 else grad)
+    return grads
+
+
+def _raw_grad_of_own(
+    objective: PairContract, batch: Batch, accumulator: GradAccumulator, inverse: Tensor, z: Tensor
+) -> Tensor | None:
+    """The same for the anchors' own negatives (n, M, D), which no other process sees."""
+    if accumulator.own is None or batch.own_negatives is None:
+        return None
+    grad, h = accumulator.own.flatten(0, 1), batch.own_negatives.rows.flatten(0, 1)
+    if objective.rows is None:
+        grad.addcmul_((grad * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse)
+    else:
+        grad = through_rows(objective.rows, z.flatten(0, 1), grad)
+    return (grad * batch.shard.world_size).view(z.shape)
+
+
+def through_rows(rows: Callable[[Tensor], Tensor], z: Tensor, grad: Tensor) -> Tensor:
+    """From the gradient of an objective's own rows to that of raw ones, in the type of the former."""
+    with torch.enable_grad():
+        leaf = widened(z.detach()).to(grad.dtype).requires_grad_()
+        (grad,) = torch.autograd.grad(rows(leaf), leaf, grad)
+    return grad if z.dtype != torch.float16 else grad * has_normal_numbers(z)
+
+
+def _finish_rows(
+    objective: PairContract,
+    all_directions: list[Direction],
+    accumulator: GradAccumulator,
+    index: int,
+    grad: Tensor,
+    inverse: Tensor,
+) -> None:
+    """Adds the positives' part to the gradient of a view's rows, then carries it from unit rows h to raw ones:
+    (I - h hᵀ) ∂L/∂h over the norm. It works in place, on a few rows at a time, while they are in cache."""
+    batch = all_directions[0].batch
+    shard = batch.shard_of(index)
+    unit_rows = shard.local(batch.rows[index])
+    of_positives = []
+    for direction, grads in zip(all_directions, accumulator.positives, strict=True):
+        if bool(grads.any()):
+            if index == direction.anchor:
+                of_positives.append((grads, direction.positive_view))
+            if index == direction.positive_view and not objective.one_sided:
+                of_positives.append((grads, direction.anchor))
+    for few in slices(0, len(grad), RAW_ROWS):
+        g, h = grad[few], unit_rows[few]
+        for grads, other in of_positives:
+            g.addcmul_(grads[few].unsqueeze(1), apply_metric(objective, shard.local(batch.rows[other])[few]))
+        if objective.rows is None:
+            g.addcmul_((g * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse[few])

@@ -23,17 +23,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hypersphere.engine.batch import Batch, Direction, apply_metric, directions
+from hypersphere.engine.batch import Batch, Direction, directions
 from hypersphere.engine.distributed import gather_statistics, sum_over_ranks, wait_for_all, world_size
 from hypersphere.engine.inputs import Inputs, assemble, check_one_row
-from hypersphere.engine.objective import PairContract, Statistics
-from hypersphere.engine.reductions import Scale, reduce_anchors, uniform_weight, usable_scale
+from hypersphere.engine.objective import (
+    PairContract,
+    Scale,
+    Statistics,
+    needed_statistics,
+    reduce_anchors,
+    uniform_weight,
+    usable_scale,
+)
 from hypersphere.engine.streaming import general, hardest, logsumexp
-from hypersphere.engine.streaming.accumulate import GradAccumulator, Weights, grads_of_value, slices
-from hypersphere.geometry.unit import has_normal_numbers, widened
+from hypersphere.engine.streaming.accumulate import GradAccumulator, Weights, grads_of_value, raw_grads
 from hypersphere.torch_internals import graph_is_freed, plain_operations
-
-CACHED_ROWS = 256
 
 Loop = Callable[[PairContract, Direction, Sequence[GradAccumulator], int | None], Statistics]
 
@@ -78,25 +82,25 @@ class Plan:
         inputs = replace(self.inputs, z1=z1, z2=z2, views=tuple(views), negatives=negatives)
         return assemble(self.objective, inputs, requests)
 
-    def sweep(self, batch: Batch, accumulators: list[GradAccumulator]) -> list[Statistics]:
+    def visit(self, batch: Batch, accumulators: list[GradAccumulator]) -> list[Statistics]:
         """Visits all of this process's anchors once, in the loop that fits; returns their statistics by direction."""
-        loop, everything = self.loop(batch), directions(self.objective, batch)
-        statistics = [loop(self.objective, each, accumulators, self.block_rows) for each in everything]
+        loop, all_directions = self.loop(batch), directions(self.objective, batch)
+        statistics = [loop(self.objective, each, accumulators, self.block_rows) for each in all_directions]
         wait_for_all(batch.shard)
         return statistics
 
     def loop(self, batch: Batch) -> Loop:
         """The loop that fits the objective; the general one, if each anchor has negatives of its own."""
         if batch.own_negatives is None and self.scale is not None:
-            return partial(logsumexp.sweep, scale=self.scale)
+            return partial(logsumexp.visit, scale=self.scale)
         if batch.own_negatives is None and self.objective.sees == "hardest":
-            return hardest.sweep
-        return general.sweep
+            return hardest.visit
+        return general.visit
 
     @cached_property
     def scale(self) -> Scale | None:
         """The scale for the log-sum-exp loop; None: another loop streams the objective."""
-        return usable_scale(self.objective) if self.objective.sees == "logsumexp" else None
+        return usable_scale(self.objective)
 
     def accumulator(self, batch: Batch, weights: list[Weights], needs: tuple[bool, ...]) -> GradAccumulator:
         """Zero gradients of one value, of those views and negatives that ``needs`` names."""
@@ -108,12 +112,8 @@ class Plan:
 
     def reduce(self, batch: Batch, statistics: list[Statistics]) -> Statistics:
         """The values that follow from the statistics of this process's anchors and those of all others."""
-        if not self.terms and not self.objective.coupled:
-            statistics = [{"loss": each["loss"]} for each in statistics]
-        return self.named(reduce_anchors(self.objective, gather_statistics(statistics, batch.shard)))
-
-    def named(self, values: Statistics) -> Statistics:
-        return values if self.terms else {"loss": values["loss"]}
+        sent = needed_statistics(self.objective, statistics, self.terms)
+        return reduce_anchors(self.objective, gather_statistics(sent, batch.shard), self.terms)
 
 
 # ------------------------------------------------------------------------------------------------ values and gradients
@@ -128,7 +128,7 @@ def differentiate(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[St
         return values, [accumulator]
     if not objective.coupled and not plan.terms:
         return _in_one_visit(plan, batch, needs)
-    if objective.one_sided and plan.loop(batch) is general.sweep and not plan.parameters:
+    if objective.one_sided and plan.loop(batch) is general.visit and not plan.parameters:
         return _weighted_afterwards(plan, batch, needs)
     return _in_two_visits(plan, batch, needs)
 
@@ -138,16 +138,16 @@ def _in_one_visit(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[St
     num_directions = len(directions(plan.objective, batch))
     weights: list[Weights] = [{"loss": uniform_weight(plan.objective, batch.size, num_directions)}] * num_directions
     accumulator = plan.accumulator(batch, weights, needs)
-    values = plan.reduce(batch, plan.sweep(batch, [accumulator]))
+    values = plan.reduce(batch, plan.visit(batch, [accumulator]))
     sum_over_ranks(accumulator.parameters, batch.shard)
     return values, [accumulator]
 
 
 def _in_two_visits(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
     """The first visit finds the weights of the anchors, the second differentiates."""
-    values, coupling = _couple(plan, batch, plan.sweep(batch, []))
+    values, coupling = _couple(plan, batch, plan.visit(batch, []))
     accumulators = [plan.accumulator(batch, weights, needs) for weights, _ in coupling]
-    plan.sweep(batch, accumulators)
+    plan.visit(batch, accumulators)
     for accumulator, (_, direct) in zip(accumulators, coupling, strict=True):
         sum_over_ranks(accumulator.parameters, batch.shard)
         accumulator.add_to_parameters(direct)
@@ -156,19 +156,19 @@ def _in_two_visits(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[S
 
 def _weighted_afterwards(plan: Plan, batch: Batch, needs: tuple[bool, ...]) -> tuple[Statistics, list[GradAccumulator]]:
     """One visit: only anchors move, so the gradient of each statistic can be weighted row by row afterwards."""
-    everything = directions(plan.objective, batch)
+    all_directions = directions(plan.objective, batch)
     visits = [
-        general.sweep_each_statistic(
+        general.visit_for_each_statistic(
             plan.objective, direction, lambda: plan.accumulator(batch, [], needs), plan.block_rows
         )
-        for direction in everything
+        for direction in all_directions
     ]
     wait_for_all(batch.shard)
     values, coupling = _couple(plan, batch, [statistics for statistics, _ in visits])
     wait_for_all(batch.shard)
     accumulators = [plan.accumulator(batch, [], needs) for _ in coupling]
     for total, (weights, _) in zip(accumulators, coupling, strict=True):
-        for direction, (_, by_name), of_direction in zip(everything, visits, weights, strict=True):
+        for direction, (_, by_name), of_direction in zip(all_directions, visits, weights, strict=True):
             view = direction.anchor
             for name, unweighted in by_name.items():
                 weight, grad, sum_of_grads = of_direction.get(name), unweighted.get(view), total.get(view)
@@ -190,7 +190,7 @@ def _couple(
         for of_direction in leaves:
             for leaf in of_direction.values():
                 leaf.requires_grad_(leaf.is_floating_point())
-        values = plan.named(reduce_anchors(plan.objective, leaves))
+        values = reduce_anchors(plan.objective, leaves, plan.terms)
     flat = [leaf for of_direction in leaves for leaf in of_direction.values()]
     coupling = []
     for value in values.values():
@@ -205,76 +205,6 @@ def _couple(
     return values, coupling
 
 
-# ---------------------------------------------------------------------------------------------- from unit rows to views
-
-
-def _raw_grads(
-    plan: Plan, batch: Batch, accumulator: GradAccumulator, inverse: list[Tensor], tensors: Sequence[Tensor | None]
-) -> list[Tensor | None]:
-    """Gradients of this process's raw rows, times the number of processes, since DDP averages over them afterwards."""
-    grads: list[Tensor | None] = []
-    for index, z in enumerate(tensors):
-        if z is not None and index == batch.num_views and batch.own_negatives is not None:
-            grads.append(_raw_grad_of_own(plan, batch, accumulator, inverse[index], z))
-            continue
-        of_all = None if z is None else accumulator.get(index)
-        if of_all is None or z is None:
-            grads.append(None)
-            continue
-        shard = batch.shard_of(index)
-        grad = shard.local(of_all)
-        _finish_rows(plan, batch, accumulator, index, grad, inverse[index])
-        if plan.objective.rows is not None:
-            grad = through_rows(plan.objective.rows, z, grad)
-        # Kept in float32 or better: autograd casts to the input's type after backward has scaled it.
-        grads.append(grad * shard.world_size if shard.world_size > 1 else grad)
-    return grads
-
-
-def _raw_grad_of_own(
-    plan: Plan, batch: Batch, accumulator: GradAccumulator, inverse: Tensor, z: Tensor
-) -> Tensor | None:
-    """The same for the anchors' own negatives (n, M, D), which no other process sees."""
-    if accumulator.own is None or batch.own_negatives is None:
-        return None
-    grad, h = accumulator.own.flatten(0, 1), batch.own_negatives.rows.flatten(0, 1)
-    if plan.objective.rows is None:
-        grad.addcmul_((grad * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse)
-    else:
-        grad = through_rows(plan.objective.rows, z.flatten(0, 1), grad)
-    return (grad * batch.shard.world_size).view(z.shape)
-
-
-def through_rows(rows: Callable[[Tensor], Tensor], z: Tensor, grad: Tensor) -> Tensor:
-    """From the gradient of an objective's own rows to that of raw ones, in the type of the former."""
-    with torch.enable_grad():
-        leaf = widened(z.detach()).to(grad.dtype).requires_grad_()
-        (grad,) = torch.autograd.grad(rows(leaf), leaf, grad)
-    return grad if z.dtype != torch.float16 else grad * has_normal_numbers(z)
-
-
-def _finish_rows(
-    plan: Plan, batch: Batch, accumulator: GradAccumulator, index: int, grad: Tensor, inverse: Tensor
-) -> None:
-    """Adds the positives' part to the gradient of a view's rows, then carries it from unit rows h to raw ones:
-    (I - h hᵀ) ∂L/∂h over the norm. It works in place, on a few rows at a time, while they are in cache."""
-    objective, shard = plan.objective, batch.shard_of(index)
-    unit_rows = shard.local(batch.rows[index])
-    of_positives = []
-    for direction, grads in zip(directions(objective, batch), accumulator.positives, strict=True):
-        if bool(grads.any()):
-            if index == direction.anchor:
-                of_positives.append((grads, direction.positive_view))
-            if index == direction.positive_view and not objective.one_sided:
-                of_positives.append((grads, direction.anchor))
-    for few in slices(0, len(grad), CACHED_ROWS):
-        g, h = grad[few], unit_rows[few]
-        for grads, other in of_positives:
-            g.addcmul_(grads[few].unsqueeze(1), apply_metric(objective, shard.local(batch.rows[other])[few]))
-        if objective.rows is None:
-            g.addcmul_((g * h).sum(dim=1, keepdim=True), h, value=-1).mul_(inverse[few])
-
-
 # -------------------------------------------------------------------------------------------------- autograd functions
 
 
@@ -285,8 +215,8 @@ class _Reduced(torch.autograd.Function):
     def forward(ctx: Any, plan: Plan, *given: Tensor | None) -> tuple[Tensor, ...]:
         tensors = given[: len(plan.tensors)]
         # Which of the rows and whether any parameter needs a gradient here, and whether terms are asked for.
-        needed = ctx.needs_input_grad[1:]
-        wanted = [plan.grad and need for need in (*needed[: len(tensors)], any(needed[len(tensors) :]))]
+        rows, parameters = ctx.needs_input_grad[1 : 1 + len(tensors)], ctx.needs_input_grad[1 + len(tensors) :]
+        wanted = [plan.grad and need for need in (*rows, any(parameters))]
         batch, inverse = plan.assemble(tensors, [as_bits(wanted), int(plan.terms)])
         if len({terms for *_, terms in batch.requests}) > 1:
             raise ValueError("some processes ask for the loss and others for its terms; all must ask for the same")
@@ -295,14 +225,14 @@ class _Reduced(torch.autograd.Function):
         if any(needs) or any_parameter:
             values, accumulators = differentiate(plan, batch, tuple(needs))
         else:
-            values, accumulators = plan.reduce(batch, plan.sweep(batch, [])), []
+            values, accumulators = plan.reduce(batch, plan.visit(batch, [])), []
         for accumulator in accumulators:
             of_rows = [accumulator.get(index) for index in range(len(tensors))] if batch.shard.world_size > 1 else []
             sum_over_ranks([grad for grad in of_rows if grad is not None], batch.shard)
         check_one_row(plan.objective, batch.size, batch.has_extra, values["loss"])
         plan.names = list(values)
         grads = [
-            [*_raw_grads(plan, batch, accumulator, inverse, tensors), *accumulator.parameters]
+            [*raw_grads(plan.objective, batch, accumulator, inverse, tensors), *accumulator.parameters]
             for accumulator in accumulators
         ]
         ctx.save_for_backward(*(grad for each in grads for grad in each))  # freed by backward, refused a second time
@@ -354,7 +284,7 @@ class _PerAnchor(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, plan: Plan, *given: Tensor | None) -> tuple[Tensor, ...]:
         batch, _ = plan.assemble(given[: len(plan.tensors)])
-        values = plan.reduce(batch, plan.sweep(batch, []))
+        values = plan.reduce(batch, plan.visit(batch, []))
         check_one_row(plan.objective, batch.size, batch.has_extra, values["loss"])
         plan.names = list(values)
         ctx.plan, ctx.settings = plan, _settings(plan.objective)
@@ -377,8 +307,8 @@ class _PerAnchor(torch.autograd.Function):
         with torch.autocast(tensors[0].device.type, enabled=False):
             batch, inverse = plan.assemble(tensors)
             accumulator = plan.accumulator(batch, weights, ctx.needs_input_grad[1 : 1 + len(tensors)])
-            plan.sweep(batch, [accumulator])
-            raw = _raw_grads(plan, batch, accumulator, inverse, tensors)
+            plan.visit(batch, [accumulator])
+            raw = raw_grads(plan.objective, batch, accumulator, inverse, tensors)
         return (None, *raw, *accumulator.parameters)
 
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Direction, apply_metric, positives
+from hypersphere.engine.mask import rows_in_cache
 from hypersphere.engine.objective import PairContract, Read, Statistics
-from hypersphere.engine.reductions import rows_in_cache
 from hypersphere.engine.streaming.accumulate import (
     GradAccumulator,
     block_sizes,
@@ -35,7 +35,7 @@ Pairs = list[tuple[Tensor, Tensor]]
 Demand = Callable[[Statistics, slice], list[tuple[GradAccumulator, Pairs]]]
 
 
-def sweep(
+def visit(
     objective: PairContract, direction: Direction, accumulators: Sequence[GradAccumulator], block_rows: int | None
 ) -> Statistics:
     """Visits this process's anchors once: returns their statistics, adds to the accumulators' gradients."""
@@ -44,10 +44,10 @@ def sweep(
     def demand(out: Statistics, strip: slice) -> list[tuple[GradAccumulator, Pairs]]:
         return [(each, each.weighted(out, direction, strip)) for each in active]
 
-    return _sweep(objective, direction, demand if active else None, block_rows)
+    return _visit(objective, direction, demand if active else None, block_rows)
 
 
-def sweep_each_statistic(
+def visit_for_each_statistic(
     objective: PairContract,
     direction: Direction,
     create: Callable[[], GradAccumulator],
@@ -66,14 +66,14 @@ def sweep_each_statistic(
             for name, total in reversed(by_name.items())
         ]
 
-    return _sweep(objective, direction, demand, block_rows), by_name
+    return _visit(objective, direction, demand, block_rows), by_name
 
 
-def _sweep(objective: PairContract, direction: Direction, demand: Demand | None, block_rows: int | None) -> Statistics:
+def _visit(objective: PairContract, direction: Direction, demand: Demand | None, block_rows: int | None) -> Statistics:
     batch, shard = direction.batch, direction.batch.shard
     context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.positive_view])
     parameters = list(objective.parameters())
-    widths = [direction.num_columns(read) for read in objective.reads]
+    widths = [direction.num_columns(read) for read in direction.reads]
     own_columns = 0 if batch.own_negatives is None else batch.own_negatives.num_columns
     rows, strip_rows = block_sizes([*widths, own_columns], block_rows, batch.rows[0].device)
     if not widths:  # an objective of the rows alone
@@ -82,10 +82,10 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
     statistics: Statistics = {}
     undecided: list[tuple[slice, Tensor]] = []  # strips, and whether their cosines lack digits
 
-    def visit(block: slice, wait: bool) -> None:
+    def compute(block: slice, wait: bool) -> None:
         # 1. Similarities of the block.
         matrices = [matrix[: block.stop - block.start] for matrix in memory]
-        for read, matrix in zip(objective.reads, matrices, strict=True):
+        for read, matrix in zip(direction.reads, matrices, strict=True):
             _similarities(objective, direction, read, block, matrix)
         block_grads: dict[tuple[int, int], _BlockGrad] = {}  # by accumulator and matrix
         for strip in slices(block.start, block.stop, strip_rows):
@@ -111,7 +111,7 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
                 accumulator.add_of_own(shard.within(strip), of_own)
                 accumulator.add_to_parameters(of_parameters)
                 for index, grad in enumerate(of_matrices):
-                    new = _BlockGrad(accumulator, objective.reads[index], matrices[index], in_place=last)
+                    new = _BlockGrad(accumulator, direction.reads[index], matrices[index], in_place=last)
                     block_grads.setdefault((id(accumulator), index), new).write(inside, grad)
         # 4. ∂X, ∂Y: two products for each matrix that carries a gradient.
         for each in block_grads.values():
@@ -119,12 +119,12 @@ def _sweep(objective: PairContract, direction: Direction, demand: Demand | None,
                 _accumulate(objective, direction, each.read, block, each.accumulator, each.grad)
 
     for block in slices(shard.start, shard.stop, rows):
-        visit(block, wait=batch.rows[0].is_cpu)
+        compute(block, wait=batch.rows[0].is_cpu)
     if undecided:
         answers = torch.stack([near for _, near in undecided]).tolist()  # the one wait
         for (strip, _), near in zip(undecided, answers, strict=True):
             if near:
-                visit(strip, wait=True)
+                compute(strip, wait=True)
     return statistics
 
 

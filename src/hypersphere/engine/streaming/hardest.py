@@ -21,11 +21,10 @@ import torch
 from torch import Tensor
 
 from hypersphere.engine.batch import Direction, apply_metric, positives
-from hypersphere.engine.mask import fill_entries
+from hypersphere.engine.mask import argmax, fill_entries
 from hypersphere.engine.objective import PairContract, Read, Statistics
-from hypersphere.engine.reductions import argmax
 from hypersphere.engine.streaming.accumulate import GradAccumulator, block_sizes, cut, grads_of, record, slices
-from hypersphere.geometry.near import NEAR, MatrixDistances, with_vectors
+from hypersphere.geometry.distances import NEAR, MatrixDistances, with_vectors
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class SparseGrad:
     values: Tensor  # (B,)
 
 
-def sweep(
+def visit(
     objective: PairContract, direction: Direction, accumulators: Sequence[GradAccumulator], block_rows: int | None
 ) -> Statistics:
     """Visits this process's anchors once: returns their statistics, adds to the accumulators' gradients."""
@@ -45,11 +44,11 @@ def sweep(
     context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.positive_view])
     parameters = list(objective.parameters())
     active = [each for each in accumulators if each.weights[direction.anchor]]
-    widths = [direction.num_columns(read) for read in objective.reads]
+    widths = [direction.num_columns(read) for read in direction.reads]
     rows, _ = block_sizes([max(widths)], block_rows, batch.rows[0].device)
     # 1. Similarities, one block of a matrix after the other, and the largest of each row.
     memory = batch.rows[0].new_empty(min(rows, shard.size), max(widths))
-    by_read = [_hardest(objective, direction, read, rows, memory) for read in objective.reads]
+    by_read = [_hardest(objective, direction, read, rows, memory) for read in direction.reads]
     statistics: Statistics = {}
     for block in slices(shard.start, shard.stop, rows):
         views, here = direction.views(block), shard.within(block)
@@ -71,7 +70,7 @@ def sweep(
             each.add_of_anchors(direction, block, of_anchors)
             each.add_to_parameters(of_parameters)
             # 4. ∂X, ∂Y: one row added for each entry.
-            for read, negative, grad in zip(objective.reads, by_read, of_hardest, strict=True):
+            for read, negative, grad in zip(direction.reads, by_read, of_hardest, strict=True):
                 if grad is not None:
                     sparse = SparseGrad(block, negative.columns[here], grad)
                     _accumulate(objective, direction, read, sparse, each)

@@ -22,8 +22,7 @@ from torch import Tensor
 from hypersphere.engine.batch import Batch, Direction, directions, positives
 from hypersphere.engine.groups import Groups
 from hypersphere.engine.mask import fill_entries
-from hypersphere.engine.objective import PairContract, Read, Statistics
-from hypersphere.engine.reductions import SMALLEST, Scale, reduce_anchors
+from hypersphere.engine.objective import SMALLEST, PairContract, Read, Scale, Statistics, reduce_anchors
 from hypersphere.engine.streaming.accumulate import (
     GradAccumulator,
     block_sizes,
@@ -36,7 +35,7 @@ from hypersphere.engine.streaming.accumulate import (
 )
 
 
-def sweep(
+def visit(
     objective: PairContract,
     direction: Direction,
     accumulators: Sequence[GradAccumulator],
@@ -48,7 +47,7 @@ def sweep(
     context = objective.prepare(batch.rows[direction.anchor], batch.rows[direction.positive_view])
     parameters = list(objective.parameters())
     active = [each for each in accumulators if each.weights[direction.anchor]]
-    widths = [direction.num_columns(read) for read in objective.reads]
+    widths = [direction.num_columns(read) for read in direction.reads]
     rows, _ = block_sizes(widths, block_rows, batch.rows[0].device)
     memory = [batch.rows[0].new_empty(min(rows, shard.size), width) for width in widths]
     statistics: Statistics = {}
@@ -56,10 +55,10 @@ def sweep(
         views = direction.views(block)
         # 1. Similarities, exponentials and their sums.
         powers = [matrix[: block.stop - block.start] for matrix in memory]
-        totals = [_sums(direction, read, block, m, scale) for read, m in zip(objective.reads, powers, strict=True)]
+        totals = [_sums(direction, read, block, m, scale) for read, m in zip(direction.reads, powers, strict=True)]
         sums, own, num_negatives = [total for total, _, _ in totals], totals[0][1], tuple(num for _, _, num in totals)
         # 2. The formula, as a small autograd graph. The own instance of "cross" and "both" is the positive.
-        of_cross = batch.in_batch and objective.reads[0] in ("cross", "both")
+        of_cross = batch.in_batch and direction.reads[0] in ("cross", "both")
         positive = own if of_cross else positives(objective, views[direction.anchor], views[direction.positive_view])
         with torch.set_grad_enabled(bool(active)):
             logsumexp = tuple(total.log() for total in sums)
@@ -76,7 +75,7 @@ def sweep(
             of_anchors, of_logsumexp, of_parameters = cut(grads, batch.num_views + 1, len(sums))
             accumulator.add_of_anchors(direction, block, of_anchors)
             accumulator.add_to_parameters(of_parameters)
-            for read, matrix, total, grad in zip(objective.reads, powers, sums, of_logsumexp, strict=True):
+            for read, matrix, total, grad in zip(direction.reads, powers, sums, of_logsumexp, strict=True):
                 if grad is not None:
                     # 3. ∂S = weight_i e_ij: the weights.
                     weight = (grad * scale.value / total.clamp_min(SMALLEST)).unsqueeze(1)
@@ -148,8 +147,9 @@ def _grads_of_scale(scale: Scale, along_scale: Tensor, parameters: Sequence[torc
 
 def is_symmetric(objective: PairContract, batch: Batch) -> bool:
     """Whether each pair of rows counts alike for both of them, and all rows are on this process."""
-    within = all(read in ("same", "other") for read in objective.reads)
-    between = objective.reads in (("cross",), ("both",)) and objective.anchors == "both"
+    reads = objective.reads
+    within = all(read in ("same", "other") for read in reads)
+    between = reads in (("cross",), ("both",)) and objective.anchors == "both"
     alone = batch.shard.world_size == 1 and not batch.has_extra
     return alone and batch.guide is None and not objective.one_sided and (within or between)
 
@@ -188,18 +188,19 @@ def differentiate_symmetric(
     # 2. The formula for all anchors at once, combined and reduced.
     leaves = {view: total.log().requires_grad_() for view, total in sums.items()}
     views = [rows.detach().requires_grad_() for rows in batch.rows[:-1]]
-    everything = directions(objective, batch)
+    all_directions = directions(objective, batch)
     positive = [
         positives(objective, batch.rows[each.anchor].detach(), batch.rows[each.positive_view].detach()).requires_grad_()
-        for each in everything
+        for each in all_directions
     ]
     with torch.enable_grad():
         statistics = [
-            _statistics(objective, each, views, own, leaves) for each, own in zip(everything, positive, strict=True)
+            _statistics_of_all(objective, each, views, own, leaves)
+            for each, own in zip(all_directions, positive, strict=True)
         ]
-        loss = reduce_anchors(objective, statistics)["loss"]
+        values = reduce_anchors(objective, statistics)
     # 3. ∂S_ij = (weight_i + weight_j) e_ij: the weights, by view.
-    grads = grads_of_value(loss, [*views, *positive, *leaves.values(), *parameters])
+    grads = grads_of_value(values["loss"], [*views, *positive, *leaves.values(), *parameters])
     of_views, of_positive, of_logsumexp, of_parameters = cut(grads, len(views), len(positive), len(leaves))
     weights = {
         view: grad * scale.value / sums[view].clamp_min(SMALLEST)
@@ -220,7 +221,7 @@ def differentiate_symmetric(
     for view, grad in enumerate(of_views):  # of an objective that reads the rows themselves
         if grad is not None:
             accumulator.add(view, slice(0, batch.size), grad)
-    return {"loss": loss}
+    return values
 
 
 def _tiles(objective: PairContract, batch: Batch, block_rows: int) -> Iterator[Tile]:
@@ -250,7 +251,7 @@ def _sums_of_all(batch: Batch, scale: Scale, tiles: Sequence[Tile], memory: Tens
     return sums
 
 
-def _statistics(
+def _statistics_of_all(
     objective: PairContract,
     direction: Direction,
     views: Sequence[Tensor],
@@ -261,8 +262,8 @@ def _statistics(
     with torch.no_grad():
         context = objective.prepare(views[direction.anchor].detach(), views[direction.positive_view].detach())
     anchors = direction.anchors(objective, slice(0, len(positive)), views, positive, [], context)
-    logsumexp = tuple(leaves[direction.sources(read)[0]] for read in objective.reads)
-    num_negatives = tuple(direction.num_by_ids(read, anchors.block) for read in objective.reads)
+    logsumexp = tuple(leaves[direction.sources(read)[0]] for read in direction.reads)
+    num_negatives = tuple(direction.num_by_ids(read, anchors.block) for read in direction.reads)
     return objective.block_from_logsumexp(anchors, logsumexp, num_negatives)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from hypersphere.engine import masked_argmax, masked_max
 from hypersphere.geometry import angle, chord, squared_chord, unit
-from hypersphere.geometry.near import MatrixDistances, detached, vectors_of, with_vectors
+from hypersphere.geometry.distances import MatrixDistances, detached, vectors_of, with_vectors
 from tests.theory import near_angles, on_circle
 
 

@@ -1,4 +1,4 @@
-"""Squared distances of unit vectors that nearly coincide.
+"""Cosine, chord, angle and tangent part of unit vectors, with finite gradients and with all digits.
 
 2 - 2 cos has an error of about 1e-7 in float32, which is as large as the value for vectors 3e-4 apart. A distance or an
 angle computed from it, and the gradient, which is its inverse, are noise there. The cosines that the engine passes to
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hypersphere.geometry.unit import unit
 from hypersphere.torch_internals import plain_operations, version_of
 
 NEAR = 2**-6  # below this squared distance, 2 - 2 cos has fewer than five digits in float32
@@ -22,6 +23,67 @@ ROUNDING = 2**-18  # float32 cosines that differ by more are in the right order
 FEW_RIVALS = 8  # up to this many for each row, distances are computed one by one
 
 Squared = Callable[[Tensor], Tensor | None]
+
+
+def cosine(a: Tensor, b: Tensor) -> Tensor:
+    """Cosines of every row of ``a`` with every row of ``b``: (N, D), (M, D) -> (N, M).
+
+    >>> cosine(torch.eye(2), torch.tensor([[2.0, 0.0]])).tolist()
+    [[1.0], [0.0]]
+    """
+    return unit(a) @ unit(b).T
+
+
+def squared_chord(cos: Tensor) -> Tensor:
+    """‖x-y‖² = 2 - 2 cos of two unit vectors.
+
+    >>> squared_chord(torch.tensor([-1.0, 0.5])).tolist()
+    [4.0, 1.0]
+    """
+    exact = exact_squared(cos)
+    return 2 - 2 * cos if exact is None else carried(cos, exact)
+
+
+def chord(cos: Tensor, smallest: float = 1e-12) -> Tensor:
+    """Euclidean distance sqrt(2 - 2 cos) of two unit vectors; flat below ``smallest`` (squared).
+
+    The derivative of the root at 0 is infinite; at coincident points the gradient is 0 instead.
+
+    >>> chord(torch.tensor([-1.0, 0.5])).tolist()
+    [2.0, 1.0]
+    """
+    least = max(smallest, torch.finfo(cos.dtype).tiny) if smallest else 0.0  # above 0 in half precision too
+    return squared_chord(cos).clamp_min(least).sqrt()
+
+
+def angle(cos: Tensor, margin: float | None = None) -> Tensor:
+    """arccos with the cosine kept ``margin`` inside [-1, 1] (default 1e-7, float64: 1e-14, half precision: its
+    rounding; 1e-14 where it comes with its vectors): finite gradient.
+
+    >>> round(float(angle(torch.tensor(0.0, dtype=torch.float64))), 6)
+    1.570796
+    """
+    inside = margin if margin is not None else (1e-14 if cos.dtype == torch.float64 else 1e-7)
+    inside = max(inside, torch.finfo(cos.dtype).eps) if inside else inside  # half precision distinguishes this from 1
+    angles = cos.clamp(-1 + inside, 1 - inside).arccos()
+    exact = exact_squared(cos)
+    if exact is None:
+        return angles
+    least = 2 * (1e-14 if margin is None else margin)
+    near = 2 * (carried(cos, exact).clamp(least, NEAR).sqrt() / 2).arcsin()
+    return torch.where(exact < NEAR, near, angles)
+
+
+def tangent(vectors: Tensor, at: Tensor) -> Tensor:
+    """Part of each row of ``vectors`` orthogonal to the unit row ``at``: (I - h hᵀ) v.
+
+    >>> tangent(torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0, 0.0]])).tolist()
+    [[0.0, 1.0]]
+    """
+    return vectors - at * (vectors * at).sum(dim=-1, keepdim=True)
+
+
+# ---------------------------------------------------------------------------------------- vectors that nearly coincide
 
 
 def with_vectors(cos: Tensor, squared: Squared) -> Tensor:
@@ -51,16 +113,6 @@ def exact_squared(cos: Tensor) -> Tensor | None:
     """Squared distances without gradient, from the vectors where they are near; None: 2 - 2 cos is as accurate."""
     known = vectors_of(cos)
     return None if known is None else known(cos.detach())
-
-
-def squared_chord(cos: Tensor) -> Tensor:
-    """‖x-y‖² = 2 - 2 cos of two unit vectors.
-
-    >>> squared_chord(torch.tensor([-1.0, 0.5])).tolist()
-    [4.0, 1.0]
-    """
-    exact = exact_squared(cos)
-    return 2 - 2 * cos if exact is None else carried(cos, exact)
 
 
 def corrected(cos: Tensor, exact: Tensor) -> Tensor:
