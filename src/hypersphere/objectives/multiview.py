@@ -123,12 +123,12 @@ class Pairwise(Wrapper):
 
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
         views, guide = inputs.all_views, inputs.guide
-        by_view = isinstance(guide, (tuple, list))
-        if by_view and len(guide) != len(views):
-            raise ValueError(f"guide must be one tensor, or one for each of the {len(views)} views, not {len(guide)}")
+        by_view = guide if isinstance(guide, (tuple, list)) else None
+        if by_view is not None and len(by_view) != len(views):
+            raise ValueError(f"guide must be one tensor, or one for each of the {len(views)} views, not {len(by_view)}")
         values = []
         for v, w in combinations(range(len(views)), 2):
-            of_pair = (guide[v], guide[w]) if by_view else guide
+            of_pair = guide if by_view is None else (by_view[v], by_view[w])
             pair = replace(inputs, z1=views[v], z2=views[w], views=(), guide=of_pair)
             values.append(self.base.evaluate(pair, terms))
         return {name: torch.stack([each[name] for each in values]).mean(dim=0) for name in values[0]}

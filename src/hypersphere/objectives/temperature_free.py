@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus, threshold_
+from torch.nn.functional import softplus
 
 from hypersphere.engine import masked_sum_of
 from hypersphere.engine.reductions import Curve
@@ -74,7 +74,7 @@ def odds_to(power: float) -> Curve:
         return odds if power == 1 else odds.clamp_min(least) ** power
 
     def derivative(gap: Tensor) -> Tensor:
-        gap = threshold_(gap, INSIDE, inf)  # which makes it 0 where it is flat
+        gap = torch.threshold_(gap, INSIDE, inf)  # which makes it 0 where it is flat
         if power == 1:
             return gap.pow_(-2).mul_(-2)
         inverse = gap.reciprocal_()
