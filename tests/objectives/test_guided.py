@@ -138,6 +138,28 @@ def test_presets() -> None:
     assert (qwen3.source, qwen3.margin, tuple(qwen3.reads)) == ("self", -0.1, ("cross", "same", "extra"))
 
 
+def test_qwen3_by_loops() -> None:
+    """A column counts unless it is more similar than the positive by more than 0.1, or its document is the anchor's;
+    documents among themselves are not judged."""
+    (z1, z2), (extra, _) = views(8, 3), views(4, 3, seed=2)
+    ids, extra_ids = [0, 1, 2, 0, -1, 5, 5, -1], [5, -1, 9, 0]
+    x, y, more = (normalize(z) for z in (z1, z2, extra))
+    losses, dropped = [], 0
+    for i in range(8):
+        most = x[i] @ y[i] + 0.1
+        others = [j for j in range(8) if j != i and (ids[j] != ids[i] or ids[i] < 0)]
+        judged = [x[i] @ y[j] for j in others] + [x[i] @ x[j] for j in others]
+        judged += [x[i] @ n for n, k in zip(more, extra_ids, strict=True) if k != ids[i] or k < 0]
+        kept = [s for s in judged if s <= most]
+        dropped += len(judged) - len(kept)
+        logits = torch.stack([x[i] @ y[i], *kept, *(y[i] @ y[j] for j in others)]) / 0.1
+        losses.append(logits.logsumexp(dim=0) - logits[0])
+    assert 0 < dropped < 8 * 8
+    qwen3 = hs.create_objective("guided", preset="qwen3")
+    loss = qwen3(z1, z2, negatives=extra, ids=torch.tensor(ids), ids_negatives=torch.tensor(extra_ids))
+    assert loss.item() == pytest.approx(torch.stack(losses).mean().item(), rel=1e-10)
+
+
 @pytest.mark.parametrize(
     ("make", "given", "message"),
     [

@@ -69,6 +69,33 @@ def test_mixup_equals_plain_loops_and_its_mix_carries_no_gradient(base: str, kin
     assert np.abs(np.asarray(frozen[1]) - np.asarray(moving[1])).max() > 1e-3
 
 
+@pytest.mark.parametrize("rows", [0, 3], ids=["dense", "streamed"])
+@pytest.mark.parametrize("kind", ["negatives", "positive"])
+def test_what_is_mixed_is_chosen_from_the_negatives_that_ids_leave(kind: str, rows: int) -> None:
+    """Rows 0, 4 and 6 are followed by a row of their own id."""
+    z1, z2 = views(7, 4)
+    ids, extra, extra_ids = [0, 0, 3, -1, 3, 3, 0], views(3, 4, seed=5)[0], [0, -1, 8]
+    h, g, more = (ref.unit_rows(z) for z in (z1, z2, extra))
+    losses = []
+    for i, anchor in enumerate(h):
+        others = [j % 7 for j in range(i + 1, i + 7) if ids[j % 7] != ids[i] or ids[i] < 0]
+        first, second = sorted(others, key=lambda j, a=anchor: -ref.dot(a, g[j]))[:2]
+        first, second = (g[i], g[others[0]]) if kind == "positive" else (g[first], g[second])
+        mixed = [0.3 * a + 0.7 * b for a, b in zip(first, second, strict=True)]
+        keys = [
+            g[i],
+            *(g[j] for j in others),
+            *(n for n, k in zip(more, extra_ids, strict=True) if k != ids[i] or k < 0),
+            mixed,
+        ]
+        logits = [ref.dot(anchor, key) / 0.3 for key in keys]
+        losses.append(ref.logsumexp(logits) - logits[0])
+    objective = hs.create_objective("mixup", base={"name": "infonce", "temperature": 0.3}, kind=kind, mix=0.3)
+    with hs.streaming(rows) if rows else hs.dense():
+        loss = objective(z1, z2, negatives=extra, ids=torch.tensor(ids), ids_negatives=torch.tensor(extra_ids))
+    assert loss.item() == pytest.approx(ref.mean(losses), rel=1e-12)
+
+
 def mixed_similarity(z1: Tensor, z2: Tensor, **params: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Anchor by anchor: h_i·mix read off e^{L_mix} - e^L at temperature 1, the positive and the hardest cosine."""
     base = {"name": "infonce", "temperature": 1.0, "reduction": "none"}

@@ -177,3 +177,10 @@ def test_views_of_another_shape_are_refused() -> None:
     z1, z2 = views(4, 3)
     with pytest.raises(ValueError, match=r"the views differ in shape: z1 \(4, 3\), z3 \(5, 3\)"):
         hs.create_objective("mv_dhel")(z1, z2, views=(torch.ones(5, 3, dtype=torch.float64),))
+
+
+def test_a_guide_of_another_number_of_views_is_refused() -> None:
+    zs = four()[:3]
+    for guide in ((zs[0], zs[1]), [zs[0]] * 4):
+        with pytest.raises(ValueError, match="guide must be one tensor, or one for each of the 3 views"):
+            hs.create_objective("pairwise", base="dcl")(*zs[:2], views=zs[2:], guide=guide)

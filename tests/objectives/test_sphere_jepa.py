@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.polynomial import chebyshev
 from scipy.special import hyp1f1
 from torch import Tensor
 
@@ -164,11 +167,33 @@ def test_what_it_cannot_use_is_refused() -> None:
         hs.create_objective("mixup", base="sphere_jepa")
 
 
-def test_kl_has_the_gradient_of_dhel_where_kernels_agree() -> None:
-    """On the circle and at a long time only degree 1 is left: φ is nearly 1 + s (c-1) and e^{s (c-1)}, s = 2e^{-t}."""
-    z, _ = views(6, 2)
-    time = 16.0  # t = 8
-    scale = 2 * math.exp(-time / 2)
-    kl = hs.create_objective("sphere_jepa", weight=1.0, test="kl", time=time)
-    dhel = hs.create_objective("dhel", temperature=1 / scale)
-    torch.testing.assert_close(gradient(kl, z), gradient(dhel, z, "energy"), rtol=5e-3, atol=1e-6)
+def with_kernel(monkeypatch: pytest.MonkeyPatch, phi: Callable[[Any], Any], mean: float = 0.0) -> None:
+    """Puts a kernel φ of the cosine, with φ(1) = 1 and this mean under the uniform law, in the place of ours."""
+    coefficients = chebyshev.chebinterpolate(lambda c: (phi(c) - mean) / (1 - mean), 60)
+    name = "hypersphere.objectives.sphere_jepa.sphere_test"
+    monkeypatch.setattr(name, lambda *settings: tuple(coefficients.tolist()))
+
+
+def test_mmd_with_the_kernel_of_kcl_is_its_energy_shifted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """((1 + (N-1) E)/N - C)/(1 - C), C = (1 - e^{-4t})/(4t) in three dimensions: (N-1)/N of the gradient of E."""
+    z, size, t = views(6, 3)[0], 6, 1.5
+    mean = (1 - math.exp(-4 * t)) / (4 * t)
+    with_kernel(monkeypatch, lambda c: np.exp(2 * t * (c - 1)), mean)
+    kcl = hs.create_objective("kcl", t=t, gamma=1.0)
+    energy = kcl.terms(z, z)["energy"].item()
+    assert value(z) == pytest.approx(((1 + (size - 1) * energy) / size - mean) / (1 - mean), rel=1e-12)
+    ours = gradient(hs.create_objective("sphere_jepa", weight=1.0), z)
+    torch.testing.assert_close(
+        ours, gradient(kcl, z, "energy") * (size - 1) / size / (1 - mean), rtol=1e-10, atol=1e-13
+    )
+
+
+def test_kl_with_an_exponential_kernel_is_the_energy_of_dhel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """φ = e^{(c-1)/τ}: the energy less log(N-1) and 1/τ."""
+    z, tau = views(6, 4)[0], 0.4
+    with_kernel(monkeypatch, lambda c: np.exp((c - 1) / tau))
+    dhel = hs.create_objective("dhel", temperature=tau)
+    energy = dhel.terms(z, z)["energy"].item()
+    assert value(z, test="kl") == pytest.approx(energy - math.log(5) - 1 / tau, rel=1e-12)
+    ours = gradient(hs.create_objective("sphere_jepa", weight=1.0, test="kl"), z)
+    torch.testing.assert_close(ours, gradient(dhel, z, "energy"), rtol=1e-10, atol=1e-13)

@@ -42,6 +42,16 @@ def test_the_temperature_of_a_base_follows_its_own_schedule() -> None:
     assert objective.base.base.temperature == pytest.approx(0.3)
 
 
+def test_what_is_added_to_a_base_has_a_schedule_of_its_own(tmp_path: Path) -> None:
+    parts = {"base": {"name": "dcl", "temperature": 0.7}, "extra": {"name": "dhel", "temperature": SCHEDULE}}
+    recipe = recipe_of(tmp_path, {"name": "plus", "base": {"name": "plus", **parts}, "extra": "koleo"})
+    objective: Any = recipe.create_objective()
+    assert objective.base.extra.temperature == 0.5
+    set_temperature(objective, recipe.objective, 1)
+    assert objective.base.extra.temperature == pytest.approx(0.3) and objective.base.base.temperature == 0.7
+    assert recipe.resolved()["objective"]["base"]["extra"]["temperature"] == SCHEDULE
+
+
 def test_every_step_of_an_epoch_has_its_temperature_and_so_has_a_resumed_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +114,10 @@ def test_a_recipe_keeps_its_schedule_and_a_study_tells_schedules_apart(tmp_path:
         (
             {"name": "cloa", "learnable": True, "base": {"name": "ntxent", "temperature": SCHEDULE}},
             "ntxent's temperature has a schedule: learnable must be False",
+        ),
+        (
+            {"name": "plus", "temperature": 1, "extra": {"name": "dcl", "temperature": {**SCHEDULE, "low": 0}}},
+            "objective.extra.temperature.low must be a number above 0, not 0",
         ),
     ],
 )

@@ -387,6 +387,17 @@ def test_a_model_guides_by_what_it_makes_of_the_texts(tmp_path: Path, views: str
     assert all(parameter.grad is None for parameter in task.trainer.guide.model.parameters())
 
 
+def test_an_objective_that_reads_a_guide_gets_what_a_model_makes_of_the_texts(tmp_path: Path) -> None:
+    folder = worlds.sentence_model(tmp_path)
+    task, batch = guided_task(tmp_path, "pairs", str(folder), name="xclr", graph_temperature=0.2)
+    with torch.no_grad():
+        value = task.trainer.compute_loss(task.trainer.model, batch)
+        z = task.trainer.loss.project(task.trainer.embed(task.trainer.encoder, batch))
+    rows = [torch.tensor(SentenceTransformer(str(folder)).encode(list(column))) for column in batch["texts"]]
+    expected = hs.create_objective("xclr", temperature=0.1, graph_temperature=0.2)(z[0], z[1], guide=tuple(rows))
+    assert value.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
 def test_the_encoder_guides_itself(tmp_path: Path) -> None:
     task, batch = guided_task(tmp_path, "pairs", "self", guide_margin=-0.1)
     assert task.trainer.guide is None and "texts" not in batch
@@ -420,6 +431,14 @@ def test_a_guided_run_ends_and_names_its_guide(tmp_path: Path) -> None:
         ({"name": "vicreg", "guide": "self"}, "guided's base must have negatives that can be dropped"),
         ({"name": "guided", "base": "infonce"}, r"guided needs a guide: objective\.guide names it in a recipe"),
         ({"name": "cosent"}, "cosent needs the score of each pair, which the data of a run does not have"),
+        ({"name": "xclr"}, r"xclr needs a guide: objective\.guide names it in a recipe"),
+        ({"name": "xclr", "guide": "self"}, r"xclr reads the rows of a guide: .* must be a sentence model$"),
+        ({"name": "xclr", "guide": "a-model", "guide_margin": 0.1}, r"xclr has .* leave out objective\.guide_margin"),
+        ({"name": "guided", "guide": "self"}, r"guided reads the rows .* a sentence model, or objective\.source=self"),
+        (
+            {"name": "guided", "source": "self", "guide": "a-model"},
+            r"guided has objective\.source=self, so its guide is self, not 'a-model'",
+        ),
     ],
 )
 def test_a_guide_that_cannot_be_is_refused_in_one_sentence(
@@ -429,7 +448,18 @@ def test_a_guide_that_cannot_be_is_refused_in_one_sentence(
         parse_recipe(worlds.text_recipe(tmp_path, objective={"name": "infonce", **objective}))
 
 
+def test_guided_by_name_is_the_objective_with_its_guide_around_it(tmp_path: Path) -> None:
+    for guide, source in (("a-model", "given"), ("self", "self")):
+        around = {"name": "infonce", "guide": guide, "guide_margin": 0.1}
+        by_name = {"name": "guided", "base": "infonce", "margin": 0.1, "source": source, "guide": guide}
+        one, other = (parse_recipe(worlds.text_recipe(tmp_path, objective=each)) for each in (around, by_name))
+        assert one.resolved()["objective"] == other.resolved()["objective"]
+        assert repr(one.create_objective()) == repr(other.create_objective())
+
+
 def test_a_sentence_model_guides_no_images(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="xclr needs a guide of each instance, which a run has on text alone"):
+        parse_recipe(worlds.digits_recipe(tmp_path, objective={"name": "xclr", "guide": "a-model"}))
     with pytest.raises(ValueError, match="a sentence model guides text alone; here it can be self"):
         parse_recipe(worlds.digits_recipe(tmp_path, objective={"name": "infonce", "guide": "a-model"}))
     parse_recipe(worlds.digits_recipe(tmp_path, objective={"name": "infonce", "guide": "self"}))

@@ -36,7 +36,7 @@ class ReweightedSoftmax(LogSumObjective):
     temperature: float = number(default=0.1, above=0)
 
     def from_logsumexp(self, positive: Tensor, logsumexp: Any, num_negatives: Any) -> Statistics:
-        alignment, energy = -positive / self.temperature, energy_of(logsumexp, num_negatives)
+        alignment, energy = positive / -self.temperature, energy_of(logsumexp, num_negatives)
         x = alignment + energy
         fixed = x.detach()
         likely = fixed.clamp_min(WEIGHTLESS)
@@ -90,21 +90,19 @@ class MACL(Objective):
         return seen
 
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
-        self.refuse_unused(inputs)
         softmax = copy.copy(self.softmax)  # whose temperature is this call's, also in a backward after the next call
         views = Inputs(inputs.z1, inputs.z2)
         check_inputs(views)
         with torch.no_grad():
-            rows = _rows_of_all(softmax, views)
-            aligned = positives(softmax, *rows).mean().item()
+            aligned = _cosines_of_all(softmax, views).mean().item()
         softmax.temperature = self.temperature * (1 + self.alpha * (aligned - self.a0))
         values: Statistics = self.change(softmax).evaluate(inputs, terms)
         return values
 
 
-def _rows_of_all(softmax: ReweightedSoftmax, views: Inputs) -> list[Tensor]:
-    """The unit rows of both views, of all processes."""
+def _cosines_of_all(softmax: ReweightedSoftmax, views: Inputs) -> Tensor:
+    """The cosines of the positives of all processes."""
     if world_size(softmax.gather) == 1:  # without the rest of a batch
-        return [unit(z) for z in views.all_views]
+        return positives(softmax, unit(views.z1), unit(views.z2))
     batch, _ = assemble(softmax, views)
-    return list(batch.rows[:2])
+    return positives(softmax, *batch.rows[:2])

@@ -28,13 +28,15 @@ class MixedNegatives:
     mix: float
     kind: str
     normalize: bool
+    keeps_all: bool = False  # every other instance of the batch is a negative
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)  # all else is the objective's own
 
-    def evaluate(self, *batch: Any, **how: Any) -> Statistics:
-        seen: Any = self
-        values: Statistics = type(self.inner).evaluate(seen, *batch, **how)
+    def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
+        drops = inputs.ids is not None or inputs.guide is not None or self.inner.labelled
+        seen: Any = replace(self, keeps_all=not drops)
+        values: Statistics = type(self.inner).evaluate(seen, inputs, terms)
         return values
 
     @property
@@ -71,15 +73,20 @@ class MixedNegatives:
         if size == 1:  # the batch has no other instance
             return anchors.indices.new_zeros(len(usable), 2), usable.new_zeros(len(usable))
         if self.kind == "positive":
-            ahead = torch.arange(1, 2 if anchors.same_label is None else size, device=usable.device)
-            following = (anchors.indices.unsqueeze(1) + ahead) % size
-            steps = usable.gather(1, following).to(torch.uint8).argmax(dim=1, keepdim=True)  # to the first one
-            chosen = following.gather(1, steps)
-            return chosen.expand(-1, 2), usable.gather(1, chosen).squeeze(1)
+            following = ((anchors.indices + 1) % size).unsqueeze(1)
+            if not self.keeps_all:
+                following = self._following(usable[:, :size], anchors.indices)
+            return following.expand(-1, 2), usable.gather(1, following).squeeze(1)
         known = torch.where(usable, anchors.negatives[0].detach(), -torch.inf)[:, :columns]
         values, chosen = known.topk(min(2, columns - columns // size), dim=1)
         second = torch.where(values[:, -1] > -torch.inf, chosen[:, -1], chosen[:, 0])
         return torch.stack([chosen[:, 0], second], dim=1), values[:, 0] > -torch.inf
+
+    @staticmethod
+    def _following(usable: Tensor, indices: Tensor) -> Tensor:
+        """The first usable instance (B, 1) after each anchor, going on from the first one of the batch."""
+        later = usable & (torch.arange(usable.shape[1], device=usable.device) > indices.unsqueeze(1))
+        return (usable.to(torch.uint8) + later).argmax(dim=1, keepdim=True)
 
     def similarity(self, anchors: Anchors, keys: Tensor, partners: Tensor, of_other: bool) -> Tensor:
         """Similarities (B, 1) of the anchors, or of their other views if ``of_other``, with their mixed vectors."""
@@ -99,8 +106,8 @@ class Mixup(Wrapper):
 
     kind "negatives": λ n_1 + (1-λ) n_2 of the anchor's hardest and second hardest negatives, λ = ``mix``;
     kind "positive": λ y_i + (1-λ) n of its positive and the next instance's vector.
-    Positives that labels add (``supcon``) are not mixed: the hardest and the next instance are chosen from the
-    others. An only negative is mixed with itself; an anchor without any gets no mixed one.
+    Positives that labels add (``supcon``) and rows that ids or a guide drop are not mixed: the hardest and the next
+    instance are chosen from the others. An only negative is mixed with itself; an anchor without any gets no mixed one.
     ``normalize`` scales the mix to length 1 (in hyperbolic space: back onto the hyperboloid). Mixed vectors carry no
     gradient. A base that reads several similarity matrices sees the same two instances mixed in each of them.
 

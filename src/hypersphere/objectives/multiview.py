@@ -123,9 +123,12 @@ class Pairwise(Wrapper):
 
     def evaluate(self, inputs: Inputs, terms: bool) -> Statistics:
         views, guide = inputs.all_views, inputs.guide
+        by_view = guide if isinstance(guide, (tuple, list)) else None
+        if by_view is not None and len(by_view) != len(views):
+            raise ValueError(f"guide must be one tensor, or one for each of the {len(views)} views, not {len(by_view)}")
         values = []
         for v, w in combinations(range(len(views)), 2):
-            of_pair = guide if guide is None or isinstance(guide, Tensor) else (guide[v], guide[w])
+            of_pair = guide if by_view is None else (by_view[v], by_view[w])
             pair = replace(inputs, z1=views[v], z2=views[w], views=(), guide=of_pair)
             values.append(self.base.evaluate(pair, terms))
         return {name: torch.stack([each[name] for each in values]).mean(dim=0) for name in values[0]}

@@ -12,6 +12,8 @@ from hypersphere.objectives.registry import as_objective, register
 from hypersphere.objectives.settings import anything, number
 from hypersphere.objectives.wrapper import Wrapper
 
+USUAL: dict[str, Any] = {each.name: each.default for each in fields(Inputs)}
+
 
 @register("plus")
 class Plus(Wrapper):
@@ -94,11 +96,10 @@ class Plus(Wrapper):
 
 def usable_by(part: Any, inputs: Inputs) -> Inputs:
     """The inputs without the arguments that an objective cannot use."""
-    usual: dict[str, Any] = {each.name: each.default for each in fields(Inputs)}
     unused = [
         name
         for name in inputs.given
         if name != "labels" and name not in part.takes and name.removesuffix("_negatives") not in part.takes
     ]
-    unused += [] if "negatives" in part.takes else ["in_batch"]
-    return replace(inputs, **{name: usual[name] for name in unused})
+    unused += [] if inputs.in_batch or "negatives" in part.takes else ["in_batch"]
+    return replace(inputs, **{name: USUAL[name] for name in unused}) if unused else inputs

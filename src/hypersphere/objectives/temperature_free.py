@@ -69,13 +69,17 @@ def odds_to(power: float) -> Curve:
     least = 0.0 if power >= 1 else INSIDE / 2  # a root has an infinite derivative at 0
 
     def value(gap: Tensor) -> Tensor:
-        odds = 2 / gap.clamp_min(INSIDE) - 1
+        inverse = gap.clamp_min(INSIDE).reciprocal()
+        odds = torch.add(inverse.new_tensor(-1), inverse, alpha=2)
         return odds if power == 1 else odds.clamp_min(least) ** power
 
     def derivative(gap: Tensor) -> Tensor:
-        inverse = torch.where(gap < INSIDE, inf, gap).reciprocal_()  # 0 where it is flat
-        odds = None if power == 1 else (2 * inverse).sub_(1)
+        gap = torch.threshold_(gap, INSIDE, inf)  # which makes it 0 where it is flat
+        if power == 1:
+            return gap.pow_(-2).mul_(-2)
+        inverse = gap.reciprocal_()
+        odds = (2 * inverse).sub_(1)
         along = inverse.square_().mul_(-2 * power)
-        return along if odds is None else along.mul_(odds.clamp_min_(least).pow_(power - 1)).mul_(odds > least)
+        return along.mul_(odds.clamp_min_(least).pow_(power - 1)).mul_(odds > least)
 
     return Curve(value, derivative)

@@ -40,12 +40,24 @@ def create(given: Mapping[str, Any], *, gather: bool = False) -> Objective:
 
 
 def _guided(base: Objective, gather: bool, guide: Any = None, **settings: Any) -> Objective:
-    """The objective without the negatives that its guide holds for positives."""
+    """The objective without the negatives that its guide holds for positives; as it is if it reads the guide itself."""
+    key = f"objective.guide_{next(iter(settings), '')}"
     if guide is None:
-        raise ValueError(f"objective.guide_{next(iter(settings))} needs objective.guide: self, or a sentence model")
+        raise ValueError(f"{key} needs objective.guide: self, or a sentence model")
     if not isinstance(guide, str) or not guide:
         raise ValueError(f"objective.guide is {guide!r}: it should be self, or the folder or name of a sentence model")
-    return create_objective("guided", base=base, source="self" if guide == SELF else "given", gather=gather, **settings)
+    needs_rows = "guide" in base.needs
+    if not needs_rows and base.name != "guided":
+        source = "self" if guide == SELF else "given"
+        return create_objective("guided", base=base, source=source, gather=gather, **settings)
+    if settings:
+        raise ValueError(f"{base.name} has settings of its own for its guide: leave out {key}")
+    if needs_rows and guide == SELF:
+        rest = ", or objective.source=self" if base.name == "guided" else ""
+        raise ValueError(f"{base.name} reads the rows of a guide: objective.guide must be a sentence model{rest}")
+    if not needs_rows and guide != SELF:
+        raise ValueError(f"{base.name} has objective.source=self, so its guide is self, not {guide!r}")
+    return base
 
 
 def fit(given: Mapping[str, Any], num_classes: int, dim: int) -> dict[str, Any]:
@@ -104,6 +116,8 @@ def refuse_needs(objective: Objective, given: Mapping[str, Any], task: str) -> N
     if "scores" in objective.needs:
         raise ValueError(f"{objective.name} needs the score of each pair, which the data of a run does not have")
     model = given.get("guide")
+    if "guide" in objective.needs and task != "text" and objective.name != "guided":
+        raise ValueError(f"{objective.name} needs a guide of each instance, which a run has on text alone")
     if "guide" in objective.needs and model is None:
         raise ValueError(f"{objective.name} needs a guide: objective.guide names it in a recipe")
     if "guide" in objective.needs and task != "text":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hypersphere.objectives.base import Objective, within
+from hypersphere.objectives.base import Objective
+from hypersphere.objectives.files import PARTS
 from hypersphere.objectives.settings import Number
 
 KEYS = ("schedule", "low", "high", "period")
@@ -32,9 +33,9 @@ class CosineTemperature:
         return self.low + 0.5 * (self.high - self.low) * (1 + math.cos(2 * math.pi * epoch / self.period))
 
 
-def parse_schedule(given: Mapping[str, Any]) -> CosineTemperature:
-    """The schedule that a recipe gives as ``objective.temperature``."""
-    key = "objective.temperature"
+def parse_schedule(given: Mapping[str, Any], path: Sequence[str] = ()) -> CosineTemperature:
+    """The schedule that a recipe gives as the temperature of its objective, or of the part of it at ``path``."""
+    key = ".".join(("objective", *path, "temperature"))
     unknown, missing = [name for name in given if name not in KEYS], [name for name in KEYS if name not in given]
     if unknown or missing:
         what = f"has no key {unknown[0]!r}" if unknown else f"needs {key}.{missing[0]}"
@@ -48,49 +49,53 @@ def parse_schedule(given: Mapping[str, Any]) -> CosineTemperature:
     return schedule
 
 
-def schedules(given: Any) -> Iterator[tuple[int, CosineTemperature]]:
-    """The schedules in an objective's mapping; 0: of the objective itself, 1: of its base, …"""
-    depth = 0
-    while isinstance(given, Mapping):
+def schedules(given: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], CosineTemperature]]:
+    """The schedules in an objective's mapping, each with the path to its objective: of a base's extra
+    ("base", "extra")."""
+    if isinstance(given, Mapping):
         if isinstance(given.get("temperature"), Mapping):
-            yield depth, parse_schedule(given["temperature"])
-        given, depth = given.get("base"), depth + 1
+            yield path, parse_schedule(given["temperature"], path)
+        for part in PARTS:
+            yield from schedules(given.get(part), (*path, part))
 
 
-def at_first(given: Mapping[str, Any]) -> dict[str, Any]:
+def at_first(given: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
     """An objective's mapping with the temperatures of the first epoch in place of schedules."""
     filled = dict(given)
     if isinstance(filled.get("temperature"), Mapping):
-        filled["temperature"] = parse_schedule(filled["temperature"]).at(0)
-    if isinstance(filled.get("base"), Mapping):
-        filled["base"] = at_first(filled["base"])
+        filled["temperature"] = parse_schedule(filled["temperature"], path).at(0)
+    for part in PARTS:
+        if isinstance(filled.get(part), Mapping):
+            filled[part] = at_first(filled[part], (*path, part))
     return filled
 
 
 def refuse_learned(objective: Objective, given: Mapping[str, Any]) -> None:
     """Raises if a temperature has a schedule and is learned as well."""
-    for depth, _ in schedules(given):
-        if (scheduled := _levels(objective, given)[depth]).learnable:
+    for path, _ in schedules(given):
+        if (scheduled := _part_at(objective, given, path)).learnable:
             raise ValueError(f"{scheduled.name}'s temperature has a schedule: learnable must be False")
 
 
 def set_temperature(objective: Objective, given: Mapping[str, Any], epoch: int) -> None:
     """Gives the objective made from a mapping the temperatures of an epoch."""
-    for depth, schedule in schedules(given):
-        _levels(objective, given)[depth].temperature = schedule.at(epoch)
+    for path, schedule in schedules(given):
+        _part_at(objective, given, path).temperature = schedule.at(epoch)
 
 
-def _levels(objective: Objective, given: Mapping[str, Any]) -> list[Any]:
-    """The objective that a mapping names, and those it is wrapped around; its guide (objective.guide) is around it."""
-    levels = list(within(objective))
-    return levels[1:] if objective.name == "guided" != given["name"] else levels
+def _part_at(objective: Any, given: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """The part at a path of the objective that a mapping names, which its guide (objective.guide) may be around."""
+    place = objective.base if objective.name == "guided" != given["name"] else objective
+    for part in path:
+        place = getattr(place, part)
+    return place
 
 
 def record_schedules(settings: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of an objective with its schedules in place of temperatures."""
-    for depth, schedule in schedules(given):
+    for path, schedule in schedules(given):
         place = settings["base"] if settings["name"] == "guided" != given["name"] else settings
-        for _ in range(depth):
-            place = place["base"]
+        for part in path:
+            place = place[part]
         place["temperature"] = {"schedule": "cosine", **asdict(schedule)}
     return settings

@@ -128,7 +128,7 @@ def _is_given(objective: Mapping[str, Any], name: str) -> bool:
 def _tuned(recipe: Recipe) -> Any:
     """The objective whose settings are tuned: the one that ``objective.guide`` is around, or the objective itself."""
     made: Any = recipe.create_objective()
-    return made.base if "guide" in recipe.objective else made
+    return made.base if made.name == "guided" != recipe.objective["name"] else made
 
 
 def _number(recipe: Recipe, key: str, label: str) -> float:
