@@ -57,7 +57,7 @@ class Inputs:
     def given(self) -> list[str]:
         """The names of the optional arguments that are there."""
         values = ((name, getattr(self, name)) for name in OPTIONAL)
-        return [name for name, value in values if value is not None and value != ()]
+        return [name for name, value in values if value is not None and not (isinstance(value, tuple) and not value)]
 
 
 # The tensors that a call may leave out.
