@@ -201,8 +201,8 @@ class Anatomy:
         said = [self._life(numbers)]
         if self.moving.any() and not math.isnan(numbers["effective negatives"]):
             said.append(
-                f"About {numbers['effective negatives']:.1f} negatives share the push on an anchor, "
-                f"{numbers['weight of the hardest']:.0%} of it by the hardest."
+                f"The push on an anchor comes from about {numbers['effective negatives']:.1f} negatives, "
+                f"{numbers['weight of the hardest']:.0%} of it from the hardest."
             )
         elif self.moving.any():
             said.append("No negative has any weight.")

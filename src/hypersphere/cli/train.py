@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from hypersphere.cli.answers import console, fail, print_table, show_trace
+from hypersphere.cli.answers import console, fail, need_folder, print_table, show_trace
 from hypersphere.cli.own import Imports, import_files
 from hypersphere.cli.starting import nothing_begun
 from hypersphere.documents import expand
@@ -58,6 +58,7 @@ def train(
     if check:
         typer.echo(write_recipe(wanted, about=False), nl=False)
         return
+    need_folder(expand(wanted.output))
     with nothing_begun():
         _calm()
         import hypersphere.training.interruption  # noqa: F401  (with what it takes seconds to import)
