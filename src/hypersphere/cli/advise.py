@@ -127,7 +127,7 @@ def _as_json(advices: dict[str, Advice], reasons: dict[str, str], views: Views, 
 
 
 def _headline(advices: dict[str, Advice], evidence: Evidence) -> str:
-    """The advice in a sentence: of InfoNCE, or of the first objective asked for."""
+    """The advice in a sentence: of InfoNCE, or of the first requested objective."""
     first = advices.get(MAIN) or next(iter(advices.values()), None)
     if first is None:
         return "There is no advice; the reasons are below."

@@ -76,7 +76,7 @@ def name_rows(loaded: Loaded, text: Path) -> Loaded:
 
 
 def text_views(text: Path, views: str, otherwise: str) -> str:
-    """The views of a text: those asked for, or "pairs" if its lines have two texts each, or else ``otherwise``."""
+    """The views of a text: the requested ones, or "pairs" if its lines have two texts each, or else ``otherwise``."""
     return views or ("pairs" if has_pairs(str(text)) else otherwise)
 
 
