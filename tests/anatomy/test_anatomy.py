@@ -21,7 +21,7 @@ def test_the_numbers_and_the_words() -> None:
     assert hard.hardest_share.mean() > 0.9 > 0.2 > soft.hardest_share.mean()
     assert 1 <= hard.effective_negatives.mean() < 2 < 20 < soft.effective_negatives.mean() <= 31
     words = str(soft)
-    for word in ("still receive gradient", "negatives", "on the hardest", "times the push", "Lemma 1, both ends",
+    for word in ("still receive gradient", "negatives", "from the hardest", "times the push", "Lemma 1, both ends",
                  "radial and wasted", "Conventions: "):  # fmt: skip
         assert word in words
     assert "against the mean negative" in soft.report(step=0.5, negative="mean")

@@ -45,7 +45,7 @@ def test_advice_and_anatomy_of_a_model_on_a_text(model, text, monkeypatch, tmp_p
     words = ("dissect", "infonce", "--embeddings", model, "--out", tmp_path, "--json")
     dissected = json.loads(run(*words, "--text", text).stdout)
     assert dissected["batch"] == tree["embeddings"]
-    refused(run(*words), "say which text to embed, with --text FILE")
+    refused(run(*words), "name the text to embed with --text FILE")
 
 
 def test_the_evidence_stands_beside_the_advice(views):

@@ -32,6 +32,15 @@ def test_the_answer_for_machines_names_what_is_absent(monkeypatch: pytest.Monkey
     assert answer["absent"]["sentence-transformers"].startswith("not installed; `pip install")
 
 
+def test_without_another_library_there_is_no_empty_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hypersphere.studies.parity.run.find_spec", lambda module: None)
+    done = CliRunner().invoke(app, ["parity", "--peer", "sentence-transformers"])
+    assert done.exit_code == 0, done.output
+    first, second = done.stdout.splitlines()
+    assert first == "No other library is installed to compare with."
+    assert second.startswith("sentence-transformers: not installed")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

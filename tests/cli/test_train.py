@@ -64,6 +64,7 @@ def test_a_recipe_that_cannot_be_read_is_refused(family: str, here: Path) -> Non
         ([f"objective={'x' * 10**5}"], "There is no objective 'xxx"),
         (["objective=\x1b[2J"], r"objective=\x1b[2J"),
         (["output=\udcff"], r"output=\udcff"),
+        (["output=/dev/null/run"], "/dev/null/run cannot be written (Not a directory)."),
         (["output=~nosuchuser/run"], "There is no home folder ~nosuchuser"),
         (["data.source=~nosuchuser/x"], "There is no home folder ~nosuchuser"),
         (["data.source=nowhere"], "There is no image set 'nowhere'"),

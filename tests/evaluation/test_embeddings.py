@@ -233,7 +233,7 @@ def test_supplied_embeddings_that_do_not_fit_are_refused(tmp_path: Path) -> None
     with pytest.raises(ValueError, match=r"2 rows and .* 1 sentences"):
         supplied(path)
     path.with_suffix(".jsonl").write_text('"one"\n{"two": 2}\n')
-    with pytest.raises(ValueError, match="line 2: needed is a sentence as a JSON string"):
+    with pytest.raises(ValueError, match="line 2 should be a sentence as a JSON string"):
         supplied(path)
     path.with_suffix(".jsonl").write_text('"one"\n"two"\n', encoding="utf-16")
     with pytest.raises(ValueError, match=r"mine\.jsonl is not a text in UTF-8"):

@@ -48,5 +48,5 @@ class Restless(nn.Module):
 
 
 def test_an_encoder_that_learns_in_eval_mode_is_refused():
-    with pytest.raises(ValueError, match="changed while it was judged, although in eval mode: calls"):
+    with pytest.raises(ValueError, match="changed while it was evaluated, although in eval mode: calls"):
         embed(Restless(), torch.randn(4, 1, 8, 8))

@@ -66,11 +66,13 @@ def test_cloa_sees_only_the_share_of_labels_it_is_given(tmp_path: Path) -> None:
         objective={"name": "cloa", "base": "ntxent"},
         head={"kind": "mlp", "hidden": [16, 16]},
     )
-    task = create_task(parse_recipe(tree), tmp_path / "run", quiet)
+    said: list[str] = []
+    task = create_task(parse_recipe(tree), tmp_path / "run", said.append)
     labels = task.trainer.train_dataset.labels  # type: ignore[union-attr]
     everything = load_images("digits", "train").labels[:200]
     assert 0.1 < (labels >= 0).float().mean() < 0.3
     known = label_fraction(everything, 0.2, 42)
+    assert said[0].endswith(f"; the objective reads {int((known >= 0).sum())} of its labels.")
     assert int((known >= 0).sum()) >= int((labels >= 0).sum())
     z = task.trainer.loss.project(task.trainer.embed(task.trainer.encoder, task.sample))
     objective, given = task.trainer.loss.objective, task.sample["labels"]
@@ -157,6 +159,7 @@ def test_a_stem_that_replaces_what_was_learned_is_announced(tmp_path: Path, stem
     encoder = {"name": "resnet18", "weights": str(tmp_path / "eighteen"), "stem": stem}
     said: list[str] = []
     create_task(parse_recipe({**tree, "encoder": encoder}), tmp_path / "run", said.append)
+    assert "labels" not in said[0]  # ntxent reads none
     words = next(sentence for sentence in said if sentence.startswith("Encoder: "))
     assert f"weights of {tmp_path / 'eighteen'}" in words
     assert ("its first convolution gives way to CIFAR's stem" in words) == (stem == "cifar")

@@ -201,8 +201,8 @@ class Anatomy:
         said = [self._life(numbers)]
         if self.moving.any() and not math.isnan(numbers["effective negatives"]):
             said.append(
-                f"Each listens to about {numbers['effective negatives']:.1f} negatives, "
-                f"{numbers['weight of the hardest']:.0%} of the weight being on the hardest."
+                f"The push on an anchor comes from about {numbers['effective negatives']:.1f} negatives, "
+                f"{numbers['weight of the hardest']:.0%} of it from the hardest."
             )
         elif self.moving.any():
             said.append("No negative has any weight.")

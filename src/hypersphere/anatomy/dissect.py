@@ -169,8 +169,8 @@ def _labelled(loss: Any) -> bool:
 
 
 def _without_wrappers(loss: Any, inputs: Inputs) -> tuple[Any, Inputs]:
-    """The loss without CLOA's term and without a wrapper that only finds negatives to drop; and what it is called
-    with."""
+    """The loss without CLOA's term and without a wrapper that only finds negatives to drop; and the arguments of
+    its call."""
     loss = _without_anchors(loss)
     if isinstance(loss, Guided):
         return _without_wrappers(loss.base, loss.judged(inputs))

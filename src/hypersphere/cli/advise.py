@@ -54,10 +54,11 @@ def advise(
     imports: Imports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
-    """Which temperature, margin or ratio suits these embeddings, for every objective that has one.
+    """Which temperature, margin or ratio suits these embeddings.
 
-    The value puts the edge where an anchor's gradient ends at a quantile of the measured gap between its positive and
-    its negatives: half of the anchors go on moving, half have stopped. A lower value stops more of them.
+    Every objective that has one gets a value, or the reason why there is none. The value puts the edge where an
+    anchor's gradient ends at a quantile of the measured gap between its positive and its negatives: half of the anchors
+    go on moving, half have stopped. A lower value stops more of them.
 
     A model on a text takes a minute: hypersphere advise MODEL --text lines.txt
     """
@@ -126,7 +127,7 @@ def _as_json(advices: dict[str, Advice], reasons: dict[str, str], views: Views, 
 
 
 def _headline(advices: dict[str, Advice], evidence: Evidence) -> str:
-    """The advice in a sentence: of InfoNCE, or of the first objective asked for."""
+    """The advice in a sentence: of InfoNCE, or of the first requested objective."""
     first = advices.get(MAIN) or next(iter(advices.values()), None)
     if first is None:
         return "There is no advice; the reasons are below."

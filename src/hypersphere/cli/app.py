@@ -64,7 +64,7 @@ app.command(epilog="Example: hypersphere parity --peer lightly --out parity.md")
 app.command(epilog="Example: hypersphere explore --runs runs --embeddings views.npz")(explore)
 
 benchmark = typer.Typer(
-    help="Speed and memory beside the limit, the plain form and the peers.",
+    help="Speed and memory beside plain PyTorch and other libraries.",
     epilog="Example: hypersphere benchmark objectives --only infonce --sizes 64,256,1024",
     rich_markup_mode=None,
 )

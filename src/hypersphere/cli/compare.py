@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 
 def compare(
-    recipe: Annotated[str, typer.Argument(help="A recipe (a name or a YAML file), or the YAML file of a study.")],
-    changes: Annotated[list[str] | None, typer.Argument(help="key=value over the recipe, the same for all.")] = None,
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE", help="A recipe (a name or a YAML file), or the YAML file of a study.")
+    ],
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Overrides the recipe, the same for all.")
+    ] = None,
     objectives: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
     trials: Annotated[int | None, typer.Option(help="Settings tried for each objective (8).")] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs of each objective's best setting (5).")] = None,
@@ -38,7 +42,11 @@ def compare(
     check: Annotated[bool, typer.Option("--check", help="Print the plan and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Results for machines.")] = False,
 ) -> None:
-    """Compare objectives fairly: tuned alike on validation data, repeated over seeds, tested once."""
+    """Compare objectives fairly, each tuned alike.
+
+    Each objective is tuned with the same number of trials on validation data. Its best setting runs with fresh seeds,
+    and each of these runs looks at the test set once.
+    """
     from hypersphere.cli.train import _calm, _ended, _need
 
     _need(("transformers", "pydantic", "yaml", "accelerate", "optuna"))

@@ -56,10 +56,11 @@ def diagnose(
     page: Annotated[Path | None, typer.Option("--page", metavar="OUT.html", help="Write a page with pictures.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
-    """Has it collapsed? Yes or no, then alignment, uniformity, spectrum, neighbours, and what to do.
+    """Has it collapsed? Yes or no, the evidence, and what to do.
 
-    Rows are normalised for you. With two views (z1 and z2 of one file, or two files) row i of the second is the
-    positive of row i of the first. All rows are read; what needs pairs is taken from a sample, and the answer says so.
+    Then alignment, uniformity, spectrum and neighbours. Raw rows are normalised first. With two views (z1 and z2 of one
+    file, or two files) row i of the second is the positive of row i of the first. All rows are read; measures of pairs
+    use a sample, and the answer gives its size.
     Files may be larger than memory: npy and safetensors are mapped, npz and parquet unpacked to disk and mapped.
 
     A model embeds a sample of the lines of a text, 512 or 256 pairs, in a minute: hypersphere diagnose MODEL --text

@@ -26,7 +26,7 @@ from hypersphere.objectives.registry import objective_class
 
 def dissect(
     words: Annotated[
-        list[str], typer.Argument(metavar="NAME… [KEY=VALUE…]", help="Objectives by name, and settings for them.")
+        list[str], typer.Argument(metavar="NAME|KEY=VALUE", help="Objectives by name, and settings for them.")
     ],
     embeddings: Annotated[
         str | None,
@@ -52,9 +52,10 @@ def dissect(
     imports: Imports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
-    """What objectives do to the anchors of a batch: how much gradient they keep, which negatives count, pull and push.
+    """What objectives do to the anchors of a batch.
 
-    On your own embeddings, or on a synthetic batch. A setting goes to every named objective that has it; several values
+    How much gradient they keep, which negatives count, and how pull and push compare; on your own embeddings, or on a
+    synthetic batch. A setting goes to every named objective that has it; several values
     (temperature=0.01,0.05,0.1) make a sweep. Figures are written of the anchors of this batch, and maps over the angles
     for objectives with a closed form.
     """

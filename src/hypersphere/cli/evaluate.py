@@ -22,7 +22,7 @@ POOLINGS = ("cls", "mean", "first-last")  # as in encoders.text, which takes sec
 
 
 def evaluate(
-    model: Annotated[str | None, typer.Argument(metavar="[MODEL]", help="Model folder, hub id, or text run.")] = None,
+    model: Annotated[str | None, typer.Argument(metavar="MODEL", help="Model folder, hub id, or text run.")] = None,
     sts: Annotated[Path | None, typer.Option("--sts", metavar="DIR", help="SentEval's folder, for STS.")] = None,
     transfer: Annotated[
         Path | None, typer.Option("--transfer", metavar="DIR", help="SentEval's folder, for transfer.")
@@ -49,10 +49,11 @@ def evaluate(
     mteb: Annotated[list[str] | None, typer.Option("--mteb", metavar="TASK", help="Run this task of mteb too.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
-    """STS and transfer scores of a sentence encoder (an image encoder: hypersphere probe).
+    """STS and transfer scores of a sentence encoder.
 
-    Every file of the sets is checked first; a cut or translated copy is refused. Each distinct sentence is encoded
-    once, and kept: an interrupted evaluation continues, and a second one takes seconds.
+    For an image encoder there is hypersphere probe. Every file of the sets is checked first; a cut or translated copy
+    is refused. Each distinct sentence is encoded once, and kept: an interrupted evaluation continues, and a second one
+    takes seconds.
     """
     given = {
         "MODEL": model is not None, "--sts": sts is not None, "--transfer": transfer is not None,
@@ -151,7 +152,7 @@ def _sentences(options: dict[str, Any], mteb: list[str], as_json: bool) -> str:
         if model is None and options["embeddings"] is None:
             fail("name a MODEL (folder or hub id), or give --embeddings FILE.")
         if not options["sts"] and not options["transfer"]:
-            fail("say what to evaluate: --sts DIR, --transfer DIR or --mteb TASK.")
+            fail("name the sets to evaluate on: --sts DIR, --transfer DIR or --mteb TASK.")
         with _course() as show:
             evaluation = evaluate_sentences(**options, progress=show)
     if mteb:

@@ -42,10 +42,10 @@ def explore(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON, for machines.")] = False,
 ) -> None:  # fmt: skip
-    """Look at objectives, embeddings, runs, studies and papers in the browser.
+    """Look at objectives, embeddings and runs in the browser.
 
-    The page needs nothing from the network. Its server answers this computer alone, reads only the folders it was
-    given, and stops with Ctrl-C.
+    It also shows studies and papers. The page needs nothing from the network. Its server answers this computer alone,
+    reads only the folders it was given, and stops with Ctrl-C.
     """
     for name, folder in (("runs", runs), ("studies", studies), ("results", results)):
         if folder is not None and not folder.is_dir():

@@ -30,9 +30,10 @@ def objectives(
     imports: Imports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
-    """The table of objectives, or of those that fit a pattern; or all about one.
+    """List the objectives, or print all about one.
 
-    About one: its formula, settings, paper and relations.
+    All about one: its formula, settings, paper and relations. A pattern, or a part of a name, lists the objectives that
+    it fits.
     """
     import_files(imports)
     if name is None or not (is_registered(name) or files.split(name)):

@@ -30,7 +30,7 @@ def parity(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The result for machines.")] = False,
 ) -> None:
-    """Our values and gradients beside those of other libraries.
+    """Our values and gradients beside other libraries'.
 
     Every objective that an installed library has too, on one process and on several. On several processes the right
     gradient is that of one process with the whole batch. Libraries that cannot be installed beside this package are
@@ -43,11 +43,12 @@ def parity(
     if out is not None:
         need_file(out)
     screen = console(stderr=True)
-    results = run(list(dict.fromkeys(peer or PEERS)), counts, pythons, screen.print)
+    asked = list(dict.fromkeys(peer or PEERS))
+    results = run(asked, counts, pythons, screen.print)
     if as_json:
         typer.echo(json.dumps(results))
     else:
-        _show(results)
+        _show(results, asked)
     if out is not None:
         try:
             typer.echo(f"Written: {atomic_write(out, page.markdown(results))}", err=as_json)
@@ -77,11 +78,13 @@ def _python(word: str) -> tuple[str, str]:
     return name, str(Path(path).absolute())  # a link to an interpreter marks its environment: not resolved
 
 
-def _show(results: dict[str, Any]) -> None:
+def _show(results: dict[str, Any], asked: list[str]) -> None:
     screen = console()
     if not screen.is_terminal:
         screen.width = WIDE
     for part in page.parts(results):
+        if not part.rows:  # no library to compare with is installed
+            continue
         screen.print(f"{part.title}: {part.summary}", style="bold")
         table = Table(box=None, padding=(0, 1, 0, 0))
         for place, name in enumerate(part.header):
@@ -93,5 +96,7 @@ def _show(results: dict[str, Any]) -> None:
         for each in part.reasons:
             screen.print(f"- {each}", soft_wrap=not screen.is_terminal)
         screen.print()
+    if len(results["absent"]) == len(asked):
+        screen.print("No other library is installed to compare with.")
     for name, why in results["absent"].items():
         screen.print(f"{name}: {why}.", style="yellow", soft_wrap=not screen.is_terminal)

@@ -26,11 +26,11 @@ def probe(
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Draws of each share.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")] = False,
 ) -> None:
-    """Accuracy of classifiers on a run's image encoder (a sentence encoder: hypersphere evaluate).
+    """Accuracy of classifiers on a run's image encoder.
 
-    linear: logistic regression on its features; mlp: a small network on them; finetune: the encoder learns too; knn:
-    a vote of the nearest training images. Every finished score is kept in RUN/probes.json: an interrupted probe
-    continues, and a second one takes seconds.
+    For a sentence encoder there is hypersphere evaluate. linear: logistic regression on its features; mlp: a small
+    network on them; finetune: the encoder learns too; knn: a vote of the nearest training images. Every finished score
+    is kept in RUN/probes.json: an interrupted probe continues, and a second one takes seconds.
     """
     try:
         shares = [float(share) for share in labels.split(",") if share.strip()]

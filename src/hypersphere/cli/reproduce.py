@@ -97,7 +97,7 @@ def _run_all(names: list[str], out: Path, work: Path, scale: str | None, jobs: i
     ahead = [each for each in needed if not ended(each, wanted, out)]
     hours = sum(contests()[each].minutes for each in ahead) / 60
     said = f"about {hours:.1f} hours on two cores" if wanted == "small" else "see --check"
-    typer.echo(f"{len(names)} items; {len(ahead)} of {len(needed)} contests to be held: {said}. Ctrl-C stops, the same "
+    typer.echo(f"{len(names)} items; {len(ahead)} of {len(needed)} contests to run: {said}. Ctrl-C stops, the same "
                "command continues.")  # fmt: skip
     lacking = []
     for each in names:
@@ -108,7 +108,7 @@ def _run_all(names: list[str], out: Path, work: Path, scale: str | None, jobs: i
             typer.echo(f"{each}: left out: {error}", err=True)
             lacking.append(each)
     if lacking:
-        fail(f"{len(lacking)} of {len(names)} items were left out, for they need data that is not here.")
+        fail(f"{len(lacking)} of {len(names)} items were left out: their data is not here.")
 
 
 def _computed(

@@ -21,7 +21,7 @@ EMBEDDINGS = 512  # made of a text by default: less than a minute of a model lik
 def load_source(path: Path, second: Path | None = None, arrays: Sequence[str] = (), *, labelled: bool = True) -> Loaded:
     """The embeddings in a file, in two files, or of a run; a model's folder by itself has none and is refused."""
     if _is_model(path) or _is_model(path / "model"):
-        raise ValueError(f"{path} is a model's folder: say which text to embed, with --text FILE")
+        raise ValueError(f"{path} is a model's folder: name the text to embed with --text FILE")
     loaded = load_embeddings(path, second, arrays, labelled=labelled)
     folder = path if path.is_dir() else path.parent
     of_run = path.is_dir() or path.name == RUN_FILE
@@ -76,7 +76,7 @@ def name_rows(loaded: Loaded, text: Path) -> Loaded:
 
 
 def text_views(text: Path, views: str, otherwise: str) -> str:
-    """The views of a text: those asked for, or "pairs" if its lines have two texts each, or else ``otherwise``."""
+    """The views of a text: the requested ones, or "pairs" if its lines have two texts each, or else ``otherwise``."""
     return views or ("pairs" if has_pairs(str(text)) else otherwise)
 
 

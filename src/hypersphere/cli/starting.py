@@ -1,4 +1,4 @@
-"""Imports take seconds: without garbage collection fewer. At Ctrl-C some libraries swallow the signal or fail with
+"""Imports take seconds, and fewer without garbage collection. At Ctrl-C some libraries swallow the signal or fail with
 another error."""
 
 from __future__ import annotations

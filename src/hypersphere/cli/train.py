@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from hypersphere.cli.answers import console, fail, print_table, show_trace
+from hypersphere.cli.answers import console, fail, need_folder, print_table, show_trace
 from hypersphere.cli.own import Imports, import_files
 from hypersphere.cli.starting import nothing_begun
 from hypersphere.documents import expand
@@ -20,9 +20,12 @@ from hypersphere.messages import printable, reason
 
 
 def train(
-    recipe: Annotated[str | None, typer.Argument(help="A YAML file, or the name of a shipped recipe.")] = None,
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of a shipped recipe.")
+    ] = None,
     changes: Annotated[
-        list[str] | None, typer.Argument(help="key=value, such as objective=dhel batch.size=128.")
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE", help="Overrides it, such as objective=dhel batch.size=128."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was interrupted.")] = False,
     check: Annotated[
@@ -34,7 +37,10 @@ def train(
     imports: Imports = None,
     as_json: Annotated[bool, typer.Option("--json", help="Results for machines.")] = False,
 ) -> None:
-    """Train one encoder with any objective; resumable, with a warning when something goes wrong."""
+    """Train one encoder with any objective.
+
+    Ctrl-C saves the step under way, and --resume continues it. A monitor warns when something goes wrong.
+    """
     _need(("transformers", "pydantic", "yaml", "accelerate"))
     if keys:
         _list_keys(recipe, bool(changes or resume or check), as_json)
@@ -52,6 +58,7 @@ def train(
     if check:
         typer.echo(write_recipe(wanted, about=False), nl=False)
         return
+    need_folder(expand(wanted.output))
     with nothing_begun():
         _calm()
         import hypersphere.training.interruption  # noqa: F401  (with what it takes seconds to import)
@@ -117,7 +124,10 @@ def _list_keys(task: str | None, more: bool, as_json: bool) -> None:
 def recipes(
     as_json: Annotated[bool, typer.Option("--json", help="The list for machines.")] = False,
 ) -> None:
-    """List the shipped recipes: hardware, minutes, and the number to expect."""
+    """List the shipped recipes, with minutes and results.
+
+    Each with its hardware, its minutes there, and the number to expect.
+    """
     _need(("pydantic", "yaml"))
     from rich.table import Table
 

@@ -35,7 +35,7 @@ def read_folder(path: Path, split: str, size: int | None) -> ImagesOfSplit:
     classes = _classes(train if cut else path)
     strange = sorted(set(_classes(test)) - set(classes)) if cut else []
     if strange:
-        raise ValueError(f"{test} has the class {strange[0]!r}, which {train} has not")
+        raise ValueError(f"{test} has the class {strange[0]!r}, which is missing in {train}")
     roots = {"train": train, "test": test} if cut else {split: path}
     parts = {part: _labelled(root, classes) for part, root in roots.items()}
     if not all(parts.values()):

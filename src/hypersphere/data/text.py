@@ -77,7 +77,7 @@ def read_corpus(source: str, views: str = "dropout", *, columns: list[str] | Non
 
 def has_pairs(source: str) -> bool:
     """Whether every line of a text file that is not empty has two texts or more, separated by tabs. A .csv or .jsonl
-    file and a dataset have columns with names instead, of which nobody can tell which are texts."""
+    file and a dataset have columns with names instead, any of which may hold the texts."""
     path = locate(source)
     if source.startswith("hf:") or not path.is_file() or {".csv", ".json", ".jsonl"} & set(path.suffixes):
         return False

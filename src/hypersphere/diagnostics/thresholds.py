@@ -27,7 +27,7 @@ FEW_DIMENSIONS = Threshold(
     "dimensional collapse",
     0.25,
     "centred effective rank as a share of what is possible; text encoders keep 0.7 to 0.8, outputs confined to a "
-    "subspace as little as its dimension says",
+    "subspace only that subspace's share of the dimensions",
 )
 # Noise in all directions raises the effective rank far above the dimensions that carry the rows: a circle in 768
 # dimensions with noise of 0.01 has 433. Two numbers resist it. Measured with 75 %: points, circles and spheres of

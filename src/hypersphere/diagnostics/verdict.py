@@ -89,8 +89,8 @@ def _of_spread(view: View, diagnosis: Diagnosis, possible: int) -> Iterator[Find
             f"ratio {view.participation_ratio:.1f}, centred effective rank {view.effective_rank_centred:.1f} (which a "
             f"little noise in all directions raises), rank {view.rank}.",
             "a lower temperature or a loss that spreads same-view negatives (dhel, kcl, align_uniform) or decorrelates "
-            "(vicreg, barlow); a smaller learning rate; or keep only the leading components, since the rest says "
-            "nothing. With class labels as targets, as many dimensions as classes are to be expected.",
+            "(vicreg, barlow); a smaller learning rate; or keep only the leading components, since the rest carry "
+            "no information. With class labels as targets, expect as many dimensions as classes.",
             collapse=not wanted,
         )  # fmt: skip
     elif view.leading_directions <= FEW_LEADING.value * possible and not wanted:
@@ -98,7 +98,7 @@ def _of_spread(view: View, diagnosis: Diagnosis, possible: int) -> Iterator[Find
             FEW_LEADING.finding, False, "most of what varies is along a few of the dimensions.",
             f"75 % of the variance is along {view.leading_directions} of {possible} possible directions, participation "
             f"ratio {view.participation_ratio:.1f}.",
-            "to be expected of an encoder trained to tell one class more than that apart; otherwise it is a subspace "
+            "expect this of an encoder trained on one class more than there are directions; otherwise it is a subspace "
             "under noise: keep only the leading components, or train with a loss that spreads same-view "
             "negatives (dhel, kcl, align_uniform) or decorrelates (vicreg, barlow).",
         )  # fmt: skip
@@ -151,7 +151,7 @@ def _rank_one(view: View) -> Finding:
 def _of_pairs(pairs: Pairs) -> Iterator[Finding]:
     if pairs.alignment < SAME_VIEWS.value:
         yield Finding(
-            SAME_VIEWS.finding, False, "both views are the same rows, so alignment says nothing.",
+            SAME_VIEWS.finding, False, "both views are the same rows, so their alignment measures nothing.",
             f"mean squared distance of positives {pairs.alignment:.1e}.",
             "was the same file given twice, or was dropout or augmentation switched off (eval mode)?",
         )  # fmt: skip

@@ -204,7 +204,7 @@ def supplied(path: str | Path) -> tuple[Embeddings, About]:
     array = _array(place)
     sentences = read_sentences(listed)
     if array.ndim != 2 or array.dtype.kind != "f":
-        raise ValueError(f"{place} holds {array.dtype} of shape {array.shape}; needed are floats of shape (N, D).")
+        raise ValueError(f"{place} should hold floats of shape (N, D), not {array.dtype} of shape {array.shape}.")
     if len(array) != len(sentences):
         raise ValueError(f"{place} has {len(array)} rows and {listed} {len(sentences)} sentences.")
     with np.errstate(over="ignore"):
@@ -244,7 +244,7 @@ def read_sentences(path: Path) -> list[str]:
             text = parse_json(line, "a line", str)
         except ValueError:
             raise ValueError(
-                f"{path}, line {number}: needed is a sentence as a JSON string, there is {line[:40]!r}."
+                f"{path}, line {number} should be a sentence as a JSON string, not {line[:40]!r}."
             ) from None
         sentences.append(text)
     return sentences

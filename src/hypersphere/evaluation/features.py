@@ -25,7 +25,7 @@ def evaluating(encoder: nn.Module) -> Iterator[None]:
             module.training = mode
     changed = [name for name, buffer in encoder.named_buffers() if not torch.equal(buffer, buffers[name])]
     if changed:
-        raise ValueError(f"the encoder changed while it was judged, although in eval mode: {', '.join(changed)}")
+        raise ValueError(f"the encoder changed while it was evaluated, although in eval mode: {', '.join(changed)}")
 
 
 def embed(

@@ -69,7 +69,7 @@ def finetune(
             scores = network(views(train_images[rows].to(device)))
             loss = F.cross_entropy(scores, train_y[rows].to(device))
             if not loss.isfinite():
-                raise ValueError(f"fine-tuning came to a loss of {loss.item()}: choose a learning rate below {lr:g}")
+                raise ValueError(f"fine-tuning ended at a loss of {loss.item()}: choose a learning rate below {lr:g}")
             loss.backward()
             optimiser.step()
             schedule.step()

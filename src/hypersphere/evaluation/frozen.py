@@ -119,7 +119,7 @@ def mlp_probe(
         last = fit_network(network, x, y, lr=lr, weight_decay=weight_decay, epochs=epochs, batch=batch)
     if not math.isfinite(last):
         raise ValueError(
-            f"the mlp probe came to a loss of {last}: choose a learning rate below {lr:g}, or standardised features"
+            f"the mlp probe ended at a loss of {last}: choose a learning rate below {lr:g}, or standardised features"
         )
     with torch.no_grad():
         return accuracy(network(tested), test_y)

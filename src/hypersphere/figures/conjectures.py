@@ -203,7 +203,7 @@ def draw_angles(panels: Sequence[AnglePanel]) -> Figure:
     axes = figure.subplots((len(panels) + 1) // 2, 2, sharex=True, squeeze=False)
     for axis, panel in zip(axes.flat, panels, strict=True):
         _quiet(axis)
-        axis.axhspan(*panel.inside, color=LINE, alpha=0.75, linewidth=0, label="range that is asked for", zorder=0)
+        axis.axhspan(*panel.inside, color=LINE, alpha=0.75, linewidth=0, label="requested range", zorder=0)
         if panel.assumed is not None:
             axis.axhline(panel.assumed, color=SOFT, linewidth=1.2, linestyle=(0, (5, 3)), label="value assumed")
         for (name, points), (colour, marker, line) in zip(panel.curves.items(), LOOKS, strict=False):

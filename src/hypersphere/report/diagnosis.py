@@ -18,11 +18,11 @@ CAPTIONS = {
     ),
     "dimensions": (
         "Dimensions",
-        "Variance of each stored dimension of the unit rows. Dimensions at zero say nothing.",
+        "Variance of each stored dimension of the unit rows. A dimension at zero carries no information.",
     ),
     "neighbours": (
         "Neighbours",
-        "How often a row is among another's nearest. A long tail to the right are hubs, rows that turn up everywhere.",
+        "How often a row is among another's nearest. Hubs, rows near very many others, are the long tail to the right.",
     ),
 }
 

@@ -152,8 +152,8 @@ def _check_labels(recipe: ImageRecipe, data: ImageSet) -> None:
 def _data_in_words(recipe: ImageRecipe, data: ImageSet, labels: Tensor) -> str:
     """Describes the training data; explains why there is no accuracy, if there is none."""
     words = f"Data: {data}"
-    if data.labelled:
-        words += f"; {int((labels >= 0).sum())} of its labels in use where the objective reads labels"
+    if data.labelled and recipe.reads_labels:
+        words += f"; the objective reads {int((labels >= 0).sum())} of its labels"
     if recipe.evaluation.knn and len(data.classes) < 2:
         why = "one class" if data.labelled else "no labels"
         words += f"; with {why}, kNN accuracy is left out, and the last weights are kept"

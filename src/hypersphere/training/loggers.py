@@ -34,7 +34,7 @@ def report_to(asked: Sequence[str] = ("tensorboard",)) -> tuple[list[str], list[
     chosen, missing = [], []
     for name, (package, variables) in LOGGERS.items():
         if name in asked and not installed(name):
-            missing.append(f"{name} was asked for but is not installed (pip install {package}); the run goes on.")
+            missing.append(f"{name} was requested but is not installed (pip install {package}); the run goes on.")
         elif installed(name) and (name in asked or _configured(name, variables)):
             chosen.append(name)
     return chosen, missing

@@ -30,7 +30,7 @@ try:
 
     from hypersphere.training.progress import Pace, ProgressBar
 except ImportError as error:
-    raise ImportError('watching a run needs the extra "train": pip install "hypersphere-lab[train]"') from error
+    raise ImportError("the monitor of a run needs transformers: pip install 'hypersphere-lab[train]'") from error
 
 __all__ = ["Measurements", "Monitor", "measure", "measure_batches", "read_journal"]
 

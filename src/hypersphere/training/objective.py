@@ -35,7 +35,7 @@ def create(given: Mapping[str, Any], *, gather: bool = False) -> Objective:
         objective = _guided(objective, gather, **rule)
     refuse_learned(objective, given)
     if objective.reduction == "none":
-        raise ValueError("objective.reduction must be mean or sum: a run needs one number to make small")
+        raise ValueError("objective.reduction must be mean or sum: a run minimises one number")
     return objective
 
 
@@ -68,12 +68,12 @@ def fit(given: Mapping[str, Any], num_classes: int, dim: int) -> dict[str, Any]:
         if each["dim"] != dim:
             raise ValueError(
                 f"{each['name']}'s dim is {each['dim']}, but what the objective sees has {dim} dimensions: leave "
-                "it out, and the run gives it"
+                "it out, and the run fills it in"
             )
         if each["num_classes"] < num_classes:
             raise ValueError(
                 f"{each['name']}'s num_classes is {each['num_classes']}, but the data has {num_classes} classes: "
-                "leave it out, and the run gives it"
+                "leave it out, and the run fills it in"
             )
     return filled
 

@@ -163,7 +163,7 @@ class TextTask(Task):
         echo(f"Data: {corpus.name}, {len(kept)} instances, views by {recipe.data.views}"
             + (f", {corpus.empty} empty lines left out" if corpus.empty else "") + ".")  # fmt: skip
         if not recipe.scored:
-            echo("Without evaluation.sts the run cannot tell whether it makes the model better or worse.")
+            echo("Without evaluation.sts nothing measures whether the run makes the model better or worse.")
         self.views = 3 if recipe.data.views == "triples" else 2
         chunk = recipe.batch.chunk or max(FEWEST, self.views * recipe.batch.size // PARTS)
         collate = Chunks(
