@@ -115,25 +115,45 @@ def open_clip() -> Classes:
 
 
 def sentence_transformers() -> Classes:
+    from torch.utils.checkpoint import set_checkpoint_early_stop
+
     from hypersphere.integrations.sentence_transformers import Loss
     from hypersphere.integrations.sentence_transformers.embed import unwrapped
 
     class Seen(Loss):
-        """With the method that tests spy on to see each chunk."""
+        """With the method that tests spy on to see each chunk, first in forward and then in backward, where we embed
+        the last chunk first."""
 
-        def embed_minibatch(self, column: dict[str, Any]) -> tuple[Tensor, None]:
-            return self.plain(column)["sentence_embedding"], None
+        def embed_minibatch(self, rows: Tensor) -> tuple[Tensor, None]:
+            return rows, None
 
         def forward(self, sentence_features: Any, labels: Tensor | None = None) -> Any:
-            inner: Any = unwrapped(self.model)
             if "embed_minibatch" not in vars(self):
                 return super().forward(sentence_features, labels)
-            vars(self)["plain"] = inner.forward
-            inner.forward = lambda column: {"sentence_embedding": self.embed_minibatch(column=column)[0]}
+            inner: Any = unwrapped(self.model)
+            plain, again, done = inner.forward, [], []
+
+            def report() -> None:
+                for rows in reversed(again):
+                    self.embed_minibatch(rows=rows)
+
+            def embed(column: dict[str, Any]) -> dict[str, Tensor]:
+                rows = plain(column)["sentence_embedding"]
+                if not done:
+                    self.embed_minibatch(rows=rows)
+                else:
+                    again.append(rows)
+                    if len(again) == 1:
+                        torch.autograd.Variable._execution_engine.queue_callback(report)
+                return {"sentence_embedding": rows}
+
+            inner.forward = embed
             try:
-                return super().forward(sentence_features, labels)
+                with set_checkpoint_early_stop(False):  # so that a chunk is embedded to its end in backward too
+                    return super().forward(sentence_features, labels)
             finally:
-                inner.forward = self.plain
+                inner.forward = plain
+                done.append(True)
 
     def settings(
         model: Any,

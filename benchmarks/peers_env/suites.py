@@ -84,9 +84,24 @@ SUITES = {
         settings={"TEST_DEVICE": "cpu", "TEST_DTYPES": "float16"},
         library="pytorch-metric-learning",
     ),
-    "open_clip_torch": Suite("open_clip", ("test_siglip_loss_precision.py", "test_siglip_chunked_loss.py")),
+    "open_clip_torch": Suite(
+        "open_clip",
+        ("test_siglip_loss_precision.py", "test_siglip_chunked_loss.py"),
+        (
+            Reason("a block without positives is a step of its exchange between processes", error="negative_only"),
+            Reason("unequal numbers of images and texts are such a step too", r"-(19-11|11-19)\]"),
+            Reason("the gradient along unit rows is compared, which ours does not have", "_gradients", "not close"),
+            Reason("64 kB are allowed for a batch of 256, for which ours keeps more", "saved_activation", "budget is"),
+        ),
+    ),
     "sentence-transformers": Suite(
-        "sentence_transformers", ("test_cmnrl.py", "test_gradcache.py", "test_merged_forward.py")
+        "sentence_transformers",
+        ("test_cmnrl.py", "test_gradcache.py", "test_merged_forward.py"),
+        (
+            Reason("a bfloat16 loss is expected where ours is float32", error="float32 == torch.bfloat16"),
+            Reason("a message is expected in its own words", error="Regex pattern did not match"),
+            Reason("the batch must stay in memory after backward, where ours is freed", error="hold the features"),
+        ),
     ),
     "stable-pretraining": Suite("stable_pretraining", ("test_clip_loss.py", "test_collectives.py", "test_module.py")),
 }
@@ -129,12 +144,10 @@ def main() -> int:
 
 def reason_of(suite: Suite, test: str, outcome: Outcome) -> str:
     """Why ours fails; "" if it is not known."""
-    if outcome.theirs:
-        return FAILS_WITH_ITS_OWN
     for reason in suite.reasons:
         if re.search(reason.test, test) and re.search(reason.error, outcome.ours):
             return reason.sentence
-    return ""
+    return FAILS_WITH_ITS_OWN if outcome.theirs else ""
 
 
 def find(suite: Suite, folder: Path) -> list[Path]:
