@@ -1,5 +1,5 @@
 """Creates an environment for the peers that cannot be installed beside us, where `hypersphere parity`, `hypersphere
-benchmark objectives` and train.py then find them.
+benchmark objectives`, train.py and suites.py then find them.
 
     .venv/bin/python benchmarks/peers_env/create.py
 

@@ -152,6 +152,7 @@ def _bad_on_the_first(z0: Tensor, z1: Tensor) -> None:
             r"memory_bank_size must be \(rows, dim\), a number of rows, or 0 for no bank, not -1",
         ),
         ({"objective": "barlow", "memory_bank_size": 8}, "barlow has no negatives: its memory_bank_size must be 0"),
+        ({"memory_bank_size": 4.5}, r"memory_bank_size must be \(rows, dim\), .* not 4\.5"),
         ({"memory_bank_size": (8, 5)}, "negatives have 5 dimensions but the views have 3"),
     ],
 )

@@ -77,6 +77,8 @@ def test_what_cannot_work_is_answered_with_one_sentence() -> None:
     module = hs.integrations.lightning
     with pytest.raises(TypeError, match="needs LightningModule among its bases"):
         module.ContrastiveMixin().set_objective("infonce")
+    with pytest.raises(ValueError, match="embed must be a function of the model that returns two views, not a tuple"):
+        module.HeldOutCallback((torch.eye(3), torch.eye(3)))
     with pytest.raises(ValueError, match="at least 1, not 0"):
         module.HeldOutCallback(lambda model: None, every=0)
 
@@ -86,6 +88,10 @@ def test_what_cannot_work_is_answered_with_one_sentence() -> None:
     ours = Module()
     with pytest.raises(ValueError, match=r"Module has no objective yet: call set_objective\(name, …\) in its __init__"):
         ours.contrastive_step(torch.ones(2, 3), torch.ones(2, 3))
+    with pytest.raises(
+        ValueError, match="objective must be a name or an objective of hypersphere, not builtin_function_or_method"
+    ):
+        ours.set_objective(torch.relu)
     with pytest.raises(ValueError, match="settings go with the name"):
         ours.set_objective(hs.create_objective("met"), margin=0.3)
     ours.set_objective("met", margin=0.3, gather=False)

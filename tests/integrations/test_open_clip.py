@@ -149,5 +149,7 @@ def test_half_precision_features_and_scale() -> None:
 def test_bad_input_gets_one_sentence(settings: dict[str, Any], scale: Any, message: str) -> None:
     with pytest.raises(ValueError, match=r"text_features must be the rows \(N, D\) of the positives, not NoneType"):
         Loss()(views(4, 3)[0], None, torch.tensor(10.0))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"image_features must be the rows \(N, D\) of the anchors, not NoneType"):
+        Loss()(None, views(4, 3)[0], torch.tensor(10.0))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=message):
         Loss(**settings)(*views(4, 3), None if scale is None else torch.tensor(scale))

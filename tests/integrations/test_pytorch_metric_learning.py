@@ -218,6 +218,12 @@ def test_the_peers_trainer_trains_with_it_and_a_miner(name: str) -> None:
         ({}, (None,), "labels or an indices_tuple must name the positives"),
         ({}, (torch.arange(3),), "Number of embeddings must equal number of labels"),  # the library's own
         ({}, (torch.arange(4), (torch.arange(4),)), "indices_tuple must have 3 or 4 tensors, not 1"),
+        ({}, (None, ([0], [1], [2])), "each of indices_tuple must be a tensor of whole numbers, not list"),
+        (
+            {},
+            (None, (torch.tensor([0, 1]), torch.tensor([1, 9]), torch.tensor([2, 3]))),
+            "indices_tuple must name rows from 0 to 3, not 1 to 9",
+        ),
         ({}, (torch.arange(4), None, torch.ones(2, 5)), "embeddings and ref_emb need labels both, or neither"),
     ],
 )

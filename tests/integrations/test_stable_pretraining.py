@@ -91,6 +91,8 @@ def test_an_encoder_trains_with_it() -> None:
             lambda: Stable()(views(4, 3)[0], None),
             r"candidates must be the rows \(N, D\) of the positives, not NoneType",
         ),
+        (lambda: Stable()(None, views(4, 3)[0]), r"anchors must be rows \(N, D\), not NoneType"),
+        (lambda: Stable()(*views(4, 3), torch.arange(4), [True]), "mask must be 4 × 4 booleans, not list"),
         (lambda: Stable(learnable=True), "Loss takes no learnable"),
         (lambda: Stable()(*views(4, 3), [0, 1, 2, 3]), "targets must be a tensor of 4 whole numbers, not list"),
     ],

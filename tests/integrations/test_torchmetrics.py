@@ -192,6 +192,8 @@ def test_wrong_rows_get_one_sentence():
         ours.EffectiveRank(0)
     with pytest.raises(ValueError, match=r"rows \(N, D\), not of shape \(2,\)"):
         ours.Uniformity().update(torch.ones(2))
+    with pytest.raises(ValueError, match=r"z1 must be rows \(N, D\), not NoneType"):
+        ours.Uniformity().update(None)
     with pytest.raises(ValueError, match=r"one shape \(N, D\)"):
         ours.Alignment().update(torch.ones(2, 3), torch.ones(3, 3))
     with pytest.raises(ValueError, match=r"NaN or Inf in 1 of 2 rows \(row 1\)"):

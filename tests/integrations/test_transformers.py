@@ -75,6 +75,12 @@ def test_what_cannot_work_is_answered_with_one_sentence(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match="no optimizer of the Trainer updates what this objective learns: keep it in"):
         module.Loss(small.objective(learnable=True), args)
+    with pytest.raises(ValueError, match="objective must be a name or a function of two views, not NoneType"):
+        module.Loss(None, args)
+    with pytest.raises(ValueError, match="the second argument is the Trainer's TrainingArguments, not NoneType"):
+        module.Loss("dhel", None)
+    with pytest.raises(ValueError, match="embed must be a function of the model that returns two views, not a tuple"):
+        module.HeldOutCallback((torch.eye(3), torch.eye(3)))
     with pytest.raises(ValueError, match="at least 1, not 0"):
         module.HeldOutCallback(lambda model: None, every=0)
     callback = module.HeldOutCallback(planted.Collapsing())

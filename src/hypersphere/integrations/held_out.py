@@ -67,6 +67,12 @@ class HeldOut:
         return suspect(self.records)
 
 
+def require_embed(embed: Any) -> None:
+    """Raises unless a callback is given a function."""
+    if not callable(embed):
+        raise ValueError(f"embed must be a function of the model that returns two views, not {_kind(embed)}")
+
+
 def _kind(value: object) -> str:
     kind = type(value).__name__
     return f"a {kind} of {len(value)}" if isinstance(value, (tuple, list)) else f"a {kind}"

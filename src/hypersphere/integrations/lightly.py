@@ -91,10 +91,14 @@ class Loss(nn.Module):
 
 def _bank_size(given: int | Sequence[int]) -> tuple[int, int]:
     """Rows and dimensions; 0 dimensions are unknown ones."""
-    size = (given, 0) if isinstance(given, int) else tuple(given)
-    if len(size) != 2 or not all(isinstance(each, int) and each >= 0 for each in size):
+    size = (given, 0) if isinstance(given, int) else given
+    if (
+        not isinstance(size, Sequence)
+        or len(size) != 2
+        or not all(isinstance(each, int) and each >= 0 for each in size)
+    ):
         raise ValueError(f"memory_bank_size must be (rows, dim), a number of rows, or 0 for no bank, not {given!r}")
-    return size
+    return size[0], size[1]
 
 
 def _random_rows(rows: int, dim: int) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from typing_extensions import Self
 
 from hypersphere.integrations import refuse_old
-from hypersphere.integrations.held_out import HeldOut
+from hypersphere.integrations.held_out import HeldOut, require_embed
 from hypersphere.objectives import Objective, create_objective
 from hypersphere.training.objective import reads_labels
 
@@ -53,6 +53,8 @@ class ContrastiveMixin(_Base):
             raise TypeError(f"{type(self).__name__} needs LightningModule among its bases, after ContrastiveMixin")
         if isinstance(objective, str):
             objective = create_objective(objective, **{"gather": True, **settings})
+        elif not isinstance(objective, Objective):
+            raise ValueError(f"objective must be a name or an objective of hypersphere, not {type(objective).__name__}")
         elif settings:
             raise ValueError(f"settings go with the name of an objective, and {objective!r} has its own")
         self.objective = objective
@@ -112,6 +114,7 @@ class HeldOutCallback(Callback):
         rows: int = 256,
         echo: Callable[[str], None] = print,
     ) -> None:
+        require_embed(embed)
         if every < 1:
             raise ValueError(f"every is a number of steps of at least 1, not {every}")
         self.embed, self.objective, self.every, self.rows, self.echo = embed, objective, every, rows, echo

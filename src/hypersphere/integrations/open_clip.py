@@ -11,7 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hypersphere.integrations.call_forms import as_number, call_at, create_with_callers_temperature, require_positives
+from hypersphere.integrations.call_forms import (
+    as_number,
+    call_at,
+    create_with_callers_temperature,
+    require_positives,
+    require_tensor,
+)
 
 # What open_clip's create_loss passes on; ``gather`` alone stands for it here.
 OF_CLIPLOSS = {"local_loss", "gather_with_grad", "cache_labels", "rank", "world_size", "use_horovod", "dist_impl"}
@@ -48,6 +54,7 @@ class Loss(nn.Module):
         output_dict: bool = False,
     ) -> Any:
         """The loss, or {"contrastive_loss": loss}; features may be raw, since the objective normalises them."""
+        require_tensor(image_features, "image_features", "the rows (N, D) of the anchors")
         require_positives(text_features, "text_features")
         scale = as_number(logit_scale, "logit_scale", image_features, positive=True)
         if self.max_scale is not None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from hypersphere.engine import Statistics, masked_logsumexp
 from hypersphere.geometry import squared_chord
 from hypersphere.integrations import refuse_old
+from hypersphere.integrations.call_forms import require_tensor
 from hypersphere.objectives import create_objective
 from hypersphere.objectives.decoupled import DCL
 from hypersphere.objectives.infonce import InfoNCE, against
@@ -139,8 +140,16 @@ class _Batch:
         if indices_tuple is not None:
             if len(indices_tuple) not in (3, 4):
                 raise ValueError(f"indices_tuple must have 3 or 4 tensors, not {len(indices_tuple)}")
+            for each in indices_tuple:
+                require_tensor(each, "each of indices_tuple", "a tensor of whole numbers")
             a, p, *rest = (each.to(self.rows.device) for each in indices_tuple)
-            return a, p, rest[0] if len(rest) == 2 else a, rest[-1]
+            pairs = a, p, rest[0] if len(rest) == 2 else a, rest[-1]
+            for each, size in zip(pairs, (self.size, len(self.rows)) * 2, strict=True):
+                if len(each) and not 0 <= int(each.min()) <= int(each.max()) < size:
+                    raise ValueError(
+                        f"indices_tuple must name rows from 0 to {size - 1}, not {int(each.min())} to {int(each.max())}"
+                    )
+            return pairs
         if self.labels is None or self.row_labels is None:
             raise ValueError("labels or an indices_tuple must name the positives")
         same = self.labels.unsqueeze(1) == self.row_labels

@@ -51,6 +51,7 @@ class Loss(nn.Module):
         logit_scale: the temperature of this call: despite its name, similarities are divided by it. Learned if it
             requires a gradient.
         """
+        require_tensor(anchors, "anchors", "rows (N, D)")
         require_positives(candidates, "candidates")
         views: tuple[Tensor, ...] = (anchors, candidates)
         given: dict[str, Any] = {}
@@ -76,6 +77,7 @@ def _against(anchors: Tensor, candidates: Tensor, targets: Tensor, mask: Tensor 
     given: dict[str, Any] = {"in_batch": False, "ids": targets, "negatives": candidates}
     given["ids_negatives"] = torch.arange(size, device=targets.device)
     if mask is not None:
+        require_tensor(mask, "mask", f"{len(anchors)} × {size} booleans")
         if mask.shape != (len(anchors), size) or mask.dtype != torch.bool:
             raise ValueError(f"mask must be {len(anchors)} × {size} booleans, not {tuple(mask.shape)} {mask.dtype}")
         if mask.gather(1, targets.unsqueeze(1)).any():

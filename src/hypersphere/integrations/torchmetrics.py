@@ -26,6 +26,7 @@ from torchmetrics import Metric
 from hypersphere.diagnostics import measures
 from hypersphere.geometry import unit
 from hypersphere.integrations import refuse_old
+from hypersphere.integrations.call_forms import require_tensor
 
 refuse_old("torchmetrics", "torchmetrics")
 
@@ -198,6 +199,7 @@ class WassersteinUniformity(_Pairs):
 def _unit_views(z1: Tensor, z2: Tensor | None) -> list[Tensor]:
     views = [z1] if z2 is None else [z1, z2]
     for name, z in zip(("z1", "z2"), views, strict=False):
+        require_tensor(z, name, "rows (N, D)")
         if z.ndim != 2:
             raise ValueError(f"{name} must be rows (N, D), not of shape {tuple(z.shape)}")
     return [unit(z.detach()) for z in views]

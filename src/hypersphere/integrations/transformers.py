@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from hypersphere.integrations import refuse_old
-from hypersphere.integrations.held_out import HeldOut
+from hypersphere.integrations.held_out import HeldOut, require_embed
 from hypersphere.objectives import create_objective
 
 refuse_old("transformers", "transformers")
@@ -64,7 +64,11 @@ class Loss:
     def __init__(
         self, objective: Callable[..., Tensor] | str, args: TrainingArguments, views: Callable[[Any], Views] = halves
     ) -> None:
+        if not isinstance(args, TrainingArguments):
+            raise ValueError(f"the second argument is the Trainer's TrainingArguments, not {type(args).__name__}")
         self.objective = create_objective(objective, gather=True) if isinstance(objective, str) else objective
+        if not callable(self.objective):
+            raise ValueError(f"objective must be a name or a function of two views, not {type(objective).__name__}")
         if isinstance(self.objective, nn.Module) and any(each.requires_grad for each in self.objective.parameters()):
             raise ValueError(
                 "no optimizer of the Trainer updates what this objective learns: keep it in the model, let the model's "
@@ -102,6 +106,7 @@ class HeldOutCallback(TrainerCallback):
         rows: int = 256,
         echo: Callable[[str], None] = print,
     ) -> None:
+        require_embed(embed)
         if every < 1:
             raise ValueError(f"every is a number of steps of at least 1, not {every}")
         self.held_out = HeldOut(lambda: embed(self._model), objective, rows)
