@@ -6,7 +6,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "hypersphere"
-NOT_YET = ("explorer", "studies/benchmark")  # folders whose tests are not yet in the files of their modules
+NOT_YET = ("studies/benchmark",)  # folders whose tests are not yet in the files of their modules
 
 
 def names(folder: Path, pattern: str) -> list[Path]:

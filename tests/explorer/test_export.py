@@ -4,14 +4,10 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
 
-import hypersphere as hs
-from hypersphere.explorer import widget
 from hypersphere.explorer.export import LARGEST, PAGE, bundle, export_page, notebook_module, page_files, style
-from hypersphere.explorer.papers import shipped_results
 
 # Addresses that name a vocabulary and are never fetched.
 NAMES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml", "http://www.w3.org/1999/xlink"}
@@ -110,14 +106,3 @@ def test_the_module_of_the_notebook_is_under_its_limit():
     module = notebook_module()
     assert len(module.encode()) + len(style().encode()) < LARGEST
     assert module.count("\nexport ") == 1 and "export default { render({ model, el })" in module and not outside(module)
-
-
-def test_a_missing_library_is_named_in_one_sentence(monkeypatch):
-    widget._widget_class.cache_clear()
-    monkeypatch.setitem(sys.modules, "anywidget", None)
-    with pytest.raises(ModuleNotFoundError, match="needs anywidget: pip install 'hypersphere-lab\\[explorer\\]'"):
-        hs.explore("infonce")
-
-
-def test_the_results_of_a_source_tree_are_found():
-    assert shipped_results() is None or (shipped_results() / "li2024").is_dir()

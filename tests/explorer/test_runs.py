@@ -1,0 +1,34 @@
+"""Runs and studies as the page gets them."""
+
+from tests.explorer.asking import ask, tree
+
+
+def test_runs_are_listed_with_their_state(server):
+    rows = {row["id"]: row for row in tree(server, "/api/runs")[1]["runs"]}
+    assert {"runs/first", "runs/begun"} <= rows.keys() and "runs/linked" not in rows
+    assert rows["runs/first"]["objective"] == "<b>met</b>" and rows["runs/first"]["embeddings"]
+    assert rows["runs/first"]["state"] == "running" and not rows["runs/begun"]["embeddings"]
+
+
+def test_curves_and_the_verdict_where_it_happened(server):
+    run = tree(server, "/api/runs/runs/first")[1]
+    panel = next(panel for panel in run["panels"] if panel["title"] == "Alignment and uniformity")
+    assert [point[:2] for point in panel["curves"][0]["points"]] == [[0, 1.0], [10, 1 / 11], [20, 1 / 21]]
+    assert [(event["step"], event["name"]) for event in run["events"]] == [(20, "overfitting")]
+    assert run["recipe"] == "objective:\n  name: <b>met</b>\n" and run["steps"] == 20
+
+
+def test_a_run_without_a_measurement_has_a_sentence(server):
+    run = tree(server, "/api/runs/runs/begun")[1]
+    assert run["panels"] == [] and run["sentence"].startswith("The run has no measurement yet")
+
+
+def test_a_study_has_its_table_and_a_report_that_runs_no_program(server):
+    assert [row["id"] for row in tree(server, "/api/studies")[1]["studies"]] == ["studies/pair"]
+    study = tree(server, "/api/studies/studies/pair")[1]
+    assert study["verdict"] == ["b is better."] and study["report"] and not study["picture"]
+    assert study["rows"][1] == ["b", "70.50", "69.00 to 72.00", "+1.25", "0.04", "71.00", "2", "3.0"]
+    assert study["rows"][0][3] == "reference"
+    status, headers, content = ask(server, "/api/report/studies/pair")
+    assert status == 200 and b"<h1>report</h1>" in content
+    assert "sandbox" in headers["Content-Security-Policy"] and "script-src" not in headers["Content-Security-Policy"]
