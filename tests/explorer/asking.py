@@ -1,5 +1,6 @@
 """A running server, questions to it, and files to give it. Every answer is checked for the headers that all have."""
 
+import base64
 import http.client
 import io
 import json
@@ -13,6 +14,9 @@ from hypersphere.explorer.server import start_server
 
 LIMIT = 200_000  # bytes of an upload in these tests
 SENTENCES = 300  # characters of an error
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -31,7 +32,14 @@ PAGE = Path(explorer.__file__).parent / "page"
 LAPTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 
 
-class Handler(SimpleHTTPRequestHandler):
+class PlainHandler(SimpleHTTPRequestHandler):
+    """As ``python -m http.server``, which knows nothing of the page."""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+
+class Handler(PlainHandler):
     def do_GET(self) -> None:
         answers = {"/api/catalogue": catalogue, "/api/map": small_map}
         answer = answers.get(self.path.partition("?")[0])
@@ -48,9 +56,6 @@ class Handler(SimpleHTTPRequestHandler):
         self.send_header("Content-Security-Policy", POLICY)
         super().end_headers()
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
-
 
 def small_map() -> dict[str, Any]:
     """A map as Python's server sends it, for an objective without a closed form."""
@@ -60,16 +65,23 @@ def small_map() -> dict[str, Any]:
             "maps": {"dissipation": rising, "weight": rising, "ratio": rising}}  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def site() -> Iterator[str]:
-    """The address of the page."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(PAGE)))
+@contextmanager
+def served(folder: Path, handler: type[SimpleHTTPRequestHandler] = PlainHandler) -> Iterator[str]:
+    """The address of a folder."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[str]:
+    """The address of the page."""
+    with served(PAGE, Handler) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,10 @@ def test_two_objectives_have_maps_side_by_side_and_their_difference(open_page: O
     assert "1 at all angles" in page.locator(".maps").inner_text()  # DCL never dissipates
     assert page.locator(".about h2").all_inner_texts() == ["infonce", "dcl"]
     assert address(page) == "#objective?show=dissipation&b=dcl"
+    page.get_by_role("button", name="Weight", exact=True).click()
+    settle(page)
+    flat = page.locator(".difference text", has_text="at all angles")
+    assert flat.all_inner_texts() == ["0 at all angles"]  # both have the softmax of the negatives
 
 
 def test_a_difference_below_zero_is_striped_and_one_above_is_not(open_page: Open) -> None:
@@ -47,6 +51,9 @@ def test_a_difference_below_zero_is_striped_and_one_above_is_not(open_page: Open
     choose(page, "Show", "dcl")
     choose(page, "Compare with", "infonce")
     assert page.evaluate(colours, [0.8, 0.8]) == 1
+    page.evaluate("() => { location.hash = '#objective?b=met&show=ratio'; }")
+    settle(page)
+    assert page.evaluate(colours, [0.6, 0.95]) == 2  # 1 - d_n/d_p is about -7 there, and the colours end at -2.5
 
 
 def test_the_map_is_that_of_the_closed_form(open_page: Open) -> None:
