@@ -1,5 +1,8 @@
 """Runs and studies as the page gets them."""
 
+import json
+
+from hypersphere.explorer.runs import list_runs, read_study
 from tests.explorer.asking import ask, tree
 
 
@@ -32,3 +35,35 @@ def test_a_study_has_its_table_and_a_report_that_runs_no_program(server):
     status, headers, content = ask(server, "/api/report/studies/pair")
     assert status == 200 and b"<h1>report</h1>" in content
     assert "sandbox" in headers["Content-Security-Policy"] and "script-src" not in headers["Content-Security-Policy"]
+
+
+def test_a_study_that_has_just_begun_and_one_that_goes_on(tmp_path):
+    study = tmp_path / "pair"
+    (study / "runs").mkdir(parents=True)
+    (study / "study.json").write_text("{}")
+    waiting = "The table is written when the study ends or is interrupted."
+    assert read_study(tmp_path, "pair")["sentence"] == f"{waiting} No run has begun yet."
+    for name in ("first", "second"):
+        (study / "runs" / name).mkdir()
+        (study / "runs" / name / "recipe.yaml").write_text("objective: met\n")
+    (study / "runs" / "first" / "results.json").write_text("{}")
+    going = "1 of the 2 runs that have begun have finished."
+    assert read_study(tmp_path, "pair")["sentence"] == f"{waiting} {going}"
+    tree = {
+        "metric": "knn",
+        "reference": "a",
+        "complete": False,
+        "verdict": [],
+        "rows": [],
+        "differences": [],
+        "runs": [],
+    }
+    (study / "results.json").write_text(json.dumps(tree))
+    assert read_study(tmp_path, "pair")["sentence"] == going
+
+
+def test_a_recipe_that_changes_is_read_again(tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    for text, name in (("objective: met\n", "met"), ("objective:\n  name: infonce\n", "infonce"), ("[broken", "")):
+        recipe.write_text(text)
+        assert [row["objective"] for row in list_runs(tmp_path)] == [name]

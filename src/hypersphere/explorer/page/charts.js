@@ -7,7 +7,7 @@ import { element, short, svg, ticks } from "./drawing.js";
 export const COLOURS = ["#276cae", "#dd7222", "#787e87"];
 const TROUBLE = "#c8352b";
 const DASHES = { training: "", held_out: "6 3", validation: "2 3" };
-const NUMBER = /^[+-]?\d[\d.,]*( ± \d[\d.,]*)?$/;
+const NUMBER = /^(–|[+-]?\d[\d.,]*( ± \d[\d.,]*)?)$/;
 const WIDTH = 420, HEIGHT = 236, LEFT = 52, RIGHT = 12, TOP = 42, BOTTOM = 36;
 
 export function shown(value) {

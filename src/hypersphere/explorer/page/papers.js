@@ -7,7 +7,7 @@ const NARROW = 700; // pixels
 const short = (words) => (words.length <= LONGEST ? words : `${words.slice(0, LONGEST - 1).trimEnd()}…`);
 const rowsShown = (title, count, all = count) => `${title}, ${all > count ? `the first ${count} of ${all}` : count} rows`;
 // A name that a narrow column may break after its slash.
-const breakable = (name) => name.split("/").flatMap((part, k) => (k ? ["/", element("wbr"), part] : [part]));
+const breakable = (name) => name.split(/(?<=\/)/).flatMap((part) => [element("span", { class: "data-one-line" }, part), element("wbr")]);
 const KINDS = { agrees: "good", partly: "warn", "does not agree": "bad", undecided: "warn" };
 
 export function create(context) {
