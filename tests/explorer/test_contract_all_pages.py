@@ -157,3 +157,13 @@ def test_the_tour_leads_through_both_pages(open_page: Open) -> None:
     page.keyboard.press("Escape")
     assert page.locator(".tour").count() == 0
     assert address(page).startswith("#sphere?objective=ntxent&anchors=1")
+
+
+def test_on_a_phone_the_tour_does_not_hide_what_it_is_about(open_page: Open) -> None:
+    page = open_page(size=PHONE)
+    page.get_by_role("button", name="Tour").click()
+    for light in (".maps canvas", ".controls", ".maps canvas", ".maps canvas", ".stage canvas"):
+        page.locator(".tour").get_by_role("button", name="Next").click()
+        settle(page)
+        lit, card = page.locator(light).first.bounding_box(), page.locator(".tour").bounding_box()
+        assert lit["y"] >= 0 and min(lit["y"] + lit["height"], card["y"]) - lit["y"] > 120
