@@ -71,7 +71,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     (study / "results.json").write_text(json.dumps(tree))
     item = top / "results" / "li2024" / "fig2"
     item.mkdir(parents=True)
-    tree = {"verdict": "agrees", "claim": EVIL, "measured": MEASURED, "clauses": {"falls": True},
+    tree = {"verdict": "agrees", "claim": f"{EVIL} stands in the figure", "measured": MEASURED, "clauses": {"falls": True},
             "tables": {"cells": [{"cell": k} for k in range(70)]}}  # fmt: skip
     (item / "results.json").write_text(json.dumps(tree))
     (item / "fig2.png").write_bytes(PIXEL)
@@ -217,7 +217,9 @@ def test_an_item_stands_beside_its_figure(tab: Callable[..., Any]) -> None:
     assert picture.evaluate("(node) => node.naturalWidth") == 1 and page.locator("td", has_text=EVIL).count() == 1
     captions = page.locator("caption")
     assert captions.all_inner_texts() == ["measured here", "cells, the first 60 of 70 rows"]
-    printed = page.get_by_role("region", name="measured here").locator("td")  # a table of the text is one on the page
+    printed = page.get_by_role("region", name="measured here", exact=True).locator(
+        "td"
+    )  # a table of the text is one on the page
     assert printed.all_inner_texts() == ["first", "0.25 ± 0.01", "second", "0.5"]
     assert page.locator("td code").inner_text() == "dissect" and "|" not in page.locator(".data-root").inner_text()
     page.get_by_role("button", name="All items").click()
