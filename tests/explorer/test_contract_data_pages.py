@@ -71,8 +71,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     (study / "results.json").write_text(json.dumps(tree))
     item = top / "results" / "li2024" / "fig2"
     item.mkdir(parents=True)
-    tree = {"verdict": "agrees", "claim": f"{EVIL} stands in the figure", "measured": MEASURED, "clauses": {"falls": True},
-            "tables": {"cells": [{"cell": k} for k in range(70)]}}  # fmt: skip
+    tree = {"verdict": "agrees", "claim": f"{EVIL} stands in the figure", "measured": MEASURED,
+            "clauses": {"falls": True}, "tables": {"cells": [{"cell": k} for k in range(70)]}}  # fmt: skip
     (item / "results.json").write_text(json.dumps(tree))
     (item / "fig2.png").write_bytes(PIXEL)
     z = np.random.default_rng(0).normal(size=(40, 6))
