@@ -239,7 +239,7 @@ def test_pages_fit_a_phone_in_the_dark(tab: Callable[..., Any]) -> None:
     page = tab("embeddings", PHONE, color_scheme="dark")
     page.get_by_text("Pairs to look at").wait_for()
     assert not is_wide(page, PHONE["width"])
-    for view, words in (("runs?run=runs/first", "where a verdict began"), ("papers", "What was run")):
+    for view, words in (("runs?run=runs/first", "a training batch: solid"), ("papers", "What was run")):
         page.goto(page.url.partition("#")[0] + f"#{view}")
         page.get_by_text(words).first.wait_for()
         assert page.locator("h1").count() == 1
