@@ -6,12 +6,11 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "hypersphere"
-NOT_YET = ("explorer",)  # folders whose tests are not yet in the files of their modules
 
 
 def names(folder: Path, pattern: str) -> list[Path]:
     paths = (path.relative_to(folder) for path in sorted(folder.rglob(pattern)))
-    return [path for path in paths if not path.name.startswith("__") and not path.as_posix().startswith(NOT_YET)]
+    return [path for path in paths if not path.name.startswith("__")]
 
 
 def test_every_module_has_a_test_file_of_its_name() -> None:

@@ -4,14 +4,12 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
 
-import hypersphere as hs
-from hypersphere.explorer import widget
 from hypersphere.explorer.export import LARGEST, PAGE, bundle, export_page, notebook_module, page_files, style
-from hypersphere.explorer.papers import shipped_results
+from tests.explorer.asking import PIXEL
+from tests.explorer.conftest import served
 
 # Addresses that name a vocabulary and are never fetched.
 NAMES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml", "http://www.w3.org/1999/xlink"}
@@ -112,12 +110,38 @@ def test_the_module_of_the_notebook_is_under_its_limit():
     assert module.count("\nexport ") == 1 and "export default { render({ model, el })" in module and not outside(module)
 
 
-def test_a_missing_library_is_named_in_one_sentence(monkeypatch):
-    widget._widget_class.cache_clear()
-    monkeypatch.setitem(sys.modules, "anywidget", None)
-    with pytest.raises(ModuleNotFoundError, match="needs anywidget: pip install 'hypersphere-lab\\[explorer\\]'"):
-        hs.explore("infonce")
-
-
-def test_the_results_of_a_source_tree_are_found():
-    assert shipped_results() is None or (shipped_results() / "li2024").is_dir()
+def test_a_static_page_works_below_a_path_of_a_plain_server(browser, tmp_path):
+    item = tmp_path / "results" / "li2024" / "fig2"
+    item.mkdir(parents=True)
+    tree = {"verdict": "agrees", "claim": "GD falls", "measured": "it does", "tables": {}}
+    (item / "results.json").write_text(json.dumps(tree))
+    (item / "fig2.png").write_bytes(PIXEL)
+    export_page(tmp_path / "site" / "docs" / "explorer", tmp_path / "results")
+    problems = []
+    with served(tmp_path / "site") as top:
+        page = browser.new_page()
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("requestfailed", lambda request: problems.append(request.url))
+        page.on(
+            "request", lambda request: None if request.url.startswith((top, "data:")) else problems.append(request.url)
+        )
+        page.goto(f"{top}docs/explorer/#objective?a=met&b=siglip")
+        page.get_by_text("siglip has no closed form").first.wait_for()
+        assert page.locator(".maps canvas").count() == 4
+        page.get_by_role("button", name="Sphere").click()
+        page.get_by_role("button", name="Step", exact=True).click()
+        assert page.locator(".readout").inner_text().startswith("Step 1:")
+        for name, words in (
+            ("Your embeddings", "hypersphere explore --embeddings"),
+            ("Runs and studies", "--runs DIR"),
+        ):
+            page.get_by_role("button", name=name).click()
+            page.get_by_text(words).wait_for()
+        page.get_by_role("button", name="Papers").click()
+        page.get_by_role("button", name="li2024/fig2").click()
+        picture = page.locator("figure img")
+        picture.wait_for()
+        picture.evaluate("(image) => image.decode()")
+        page.close()
+    assert problems == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from comm.base_comm import BaseComm
 
 import hypersphere as hs
 from hypersphere.anatomy import dissect
+from hypersphere.explorer import widget as module
 from hypersphere.explorer.maps import batch_at
 
 RNG = np.random.default_rng(0)
@@ -141,6 +143,13 @@ def test_what_cannot_be_shown_is_refused() -> None:
         hs.explore(z2=FIRST)
     with pytest.raises(ValueError, match="did you mean 'infonce'"):
         hs.explore("infonc")
+
+
+def test_a_missing_library_is_named_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    module._widget_class.cache_clear()
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    with pytest.raises(ModuleNotFoundError, match="needs anywidget: pip install 'hypersphere-lab\\[explorer\\]'"):
+        hs.explore("infonce")
 
 
 # --- in a browser

@@ -135,6 +135,7 @@ INDEX_HTML = f"""<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{STATIC_POLICY}">
 <title>hypersphere explorer</title>
+<link rel="icon" href="data:,">
 <link rel="stylesheet" href="{STYLE}">
 <script src="{ENTRY}" defer></script>
 </head>

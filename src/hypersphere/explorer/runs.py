@@ -35,11 +35,10 @@ def list_runs(root: Path, objectives: Mapping[str, str] | None = None) -> list[d
 
 def _line(root: Path, name: str, known: str | None = None) -> dict[str, Any]:
     row: dict[str, Any] = {"name": name or root.resolve().name, "id": name, "objective": known or "", "outcome": ""}
-    with suppress(*TROUBLE if known is None else ()):
-        objective = (
-            {"name": known} if known is not None else read_yaml(_file(root, name, RECIPE), dict).get("objective")
-        )
-        row["objective"] = str(objective.get("name") if isinstance(objective, dict) else objective or "")
+    if known is None:
+        with suppress(*TROUBLE):
+            recipe = _file(root, name, RECIPE)
+            row["objective"] = _objective(recipe, _stamp(recipe))
     changed = max((_changed(root, name, each) for each in (RECIPE, METRICS, RESULTS)), default=0.0)
     finished = _changed(root, name, RESULTS) > 0
     if finished:
@@ -140,8 +139,9 @@ def read_study(root: Path, name: str) -> dict[str, Any]:
     with suppress(*TROUBLE):
         study["runs"] = [{**row, "id": f"{folder}/{row['id']}"} for row in list_runs(inside(root, folder), objectives)]
     if not study["complete"]:
-        ended = sum(row["state"] == "finished" for row in study["runs"])
-        study["sentence"] += f" {ended} of the {len(study['runs'])} runs that have begun have finished."
+        ended, begun = sum(row["state"] == "finished" for row in study["runs"]), len(study["runs"])
+        so_far = f"{ended} of the {begun} runs that have begun have finished." if begun else "No run has begun yet."
+        study["sentence"] = f"{study['sentence']} {so_far}".lstrip()
     return study
 
 

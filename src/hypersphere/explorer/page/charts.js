@@ -6,7 +6,8 @@ import { element, short, svg, ticks } from "./drawing.js";
 // on light and on dark.
 export const COLOURS = ["#276cae", "#dd7222", "#787e87"];
 const TROUBLE = "#c8352b";
-const DASHES = { training: "", held_out: "6 3", validation: "1.5 2.5" };
+const DASHES = { training: "", held_out: "6 3", validation: "2 3" };
+const NUMBER = /^(–|[+-]?\d[\d.,]*( ± \d[\d.,]*)?)$/;
 const WIDTH = 420, HEIGHT = 236, LEFT = 52, RIGHT = 12, TOP = 42, BOTTOM = 36;
 
 export function shown(value) {
@@ -17,15 +18,18 @@ export function shown(value) {
   return size >= 0.01 && size < 1000 ? value.toFixed(size < 1 ? 4 : 3) : value.toPrecision(4);
 }
 
-// A table; cells may be text or nodes, and numbers stand to the right.
+// A table; cells may be text or nodes, and numbers stand to the right. On a phone, the rows of a wordy one are cards.
 export function table(header, rows, caption = "") {
-  const cell = (value, kind = "td") => element(kind, typeof value === "number" ? { class: "data-number" } : {},
+  const wordy = rows.some((row) => row.some((value) => (value?.textContent ?? String(value ?? "")).length > 40));
+  const isNumber = (value) => typeof value === "number" || NUMBER.test(value);
+  const cell = (value, k) => element("td", { class: isNumber(value) && "data-number",
+    "data-label": header[k] || null },
     value instanceof Node ? value : typeof value === "number" ? shown(value) : String(value ?? ""));
-  const body = rows.map((row) => element("tr", {}, row.map((value) => cell(value))));
-  const numeric = (k) => rows.some((row) => typeof row[k] === "number") && rows.every((row) => typeof row[k] === "number" || !row[k]);
+  const body = rows.map((row) => element("tr", {}, row.map(cell)));
+  const numeric = (k) => rows.some((row) => isNumber(row[k])) && rows.every((row) => isNumber(row[k]) || !row[k]);
   const heads = header.map((name, k) => element("th", { scope: "col", class: numeric(k) && "data-number" }, name));
   return element("div", { class: "data-scroll", tabindex: 0, role: "region", "aria-label": caption || header.join(", ") },
-    element("table", { class: header.length > 3 ? "data-table data-wide" : "data-table" }, caption && element("caption", {}, caption),
+    element("table", { class: `data-table${wordy ? " data-wordy" : ""}` }, caption && element("caption", {}, caption),
       element("thead", {}, element("tr", {}, heads)), element("tbody", {}, body)));
 }
 
@@ -93,7 +97,7 @@ export function lines({ title, series, xLabel = "", yLabel = "", logarithmic = f
     }
     if (each.points.length === 1) picture.append(svg("circle",
       { cx: x(each.points[0][0]), cy: inside(height(each.points[0][1])), r: 3, fill: colour }));
-    picture.append(svg("path", { d: path.join(""), fill: "none", stroke: colour, "stroke-width": 1.7,
+    picture.append(svg("path", { d: path.join(""), fill: "none", stroke: colour, "stroke-width": each.split === "validation" ? 2.4 : 1.7,
       "stroke-dasharray": DASHES[each.split] ?? "" }));
   }
   let along = 4;
@@ -179,4 +183,21 @@ export function remark(kind, title, ...paragraphs) {
 
 export function route(kind, id) {
   return `${kind}/${id.split("/").map(encodeURIComponent).join("/")}`;
+}
+
+// Words with `commands` set as code.
+export function code(words) {
+  return words.split("`").map((part, k) => (k % 2 ? element("code", {}, part) : part));
+}
+
+// Text as the commands print it: its paragraphs, and the tables between them.
+export function proseOf(text) {
+  const words = [], tables = [];
+  for (const part of text.split(/\n\s*\n/)) {
+    const lines = part.split("\n").map((line) => line.trim());
+    if (!lines.every((line) => line.startsWith("|"))) { words.push(part); continue; }
+    const [header, , ...rows] = lines.map((line) => line.split("|").slice(1, -1).map((cell) => cell.trim()));
+    tables.push({ header, rows });
+  }
+  return { words, tables };
 }

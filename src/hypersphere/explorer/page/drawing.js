@@ -83,7 +83,7 @@ export function paint(canvas, values, rows, columns, [low, high], { words, strip
   const pixels = new Uint32Array(picture.data.buffer), scale = 255 / (high - low);
   for (let r = 0; r < rows; r++) for (let c = 0, from = r * columns, to = (rows - 1 - r) * columns; c < columns; c++) {
     let value = values[from + c];
-    if (striped && value < 0 && (r + c) % 10 < 3) value *= 0.5;
+    if (striped && value < 0 && (r + c) % 10 < 3) value = 0.5 * Math.max(value, low);
     if (value - value === 0) pixels[to + c] = words[Math.min(Math.max(Math.round((value - low) * scale), 0), 255)];
   }
   drawing.putImageData(picture, 0, 0);

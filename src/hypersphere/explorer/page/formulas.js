@@ -1,5 +1,5 @@
 // The closed forms of Python's anatomy once more, for maps in the browser.
-// Python is the authority: tests/explorer/test_formulas.py compares every one of them with golden vectors.
+// Python is the authority: tests/explorer/test_golden.py compares every one of them with golden vectors.
 
 const { PI, abs, cos, exp, log, max, min, sin, sqrt } = Math;
 

@@ -1,5 +1,5 @@
 // Losses of points on the sphere with their gradients, and numbers of the points, as in Python's objectives and
-// diagnostics; tests/explorer/test_formulas.py compares every one of them with golden vectors.
+// diagnostics; tests/explorer/test_golden.py compares every one of them with golden vectors.
 
 import { sigmoid, sum } from "./formulas.js";
 

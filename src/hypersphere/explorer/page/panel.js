@@ -86,7 +86,8 @@ function flatSentence(values, [from, to]) {
   }
   if (low > high) return "not a number: a matrix of features";
   if (high - low > FLAT * (to - from)) return "";
-  return `${high - low < 1e-4 * Math.abs(high) ? short(high) : `${short(low)} to ${short(high)}`} at all angles`;
+  const words = (value) => short(Math.abs(value) < 1e-9 * (to - from) ? 0 : value); // a difference of equals is rounding
+  return `${high - low <= 1e-4 * Math.abs(high) || words(low) === words(high) ? words(high) : `${words(low)} to ${words(high)}`} at all angles`;
 }
 
 function pill(frame, theme, words) {

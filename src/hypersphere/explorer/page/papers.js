@@ -1,11 +1,13 @@
 // Papers: every reproduced item, published beside measured, with its figure.
-import { listOf, markChosen, remark, route, table } from "./charts.js";
+import { code, listOf, markChosen, proseOf, remark, route, table } from "./charts.js";
 import { element } from "./drawing.js";
 
 const LONGEST = 180; // characters of a cell of the overview
 const NARROW = 700; // pixels
 const short = (words) => (words.length <= LONGEST ? words : `${words.slice(0, LONGEST - 1).trimEnd()}…`);
 const rowsShown = (title, count, all = count) => `${title}, ${all > count ? `the first ${count} of ${all}` : count} rows`;
+// A name that a narrow column may break after its slash.
+const breakable = (name) => name.split(/(?<=\/)/).flatMap((part) => [element("span", { class: "data-one-line" }, part), element("wbr")]);
 const KINDS = { agrees: "good", partly: "warn", "does not agree": "bad", undecided: "warn" };
 
 export function create(context) {
@@ -32,8 +34,8 @@ export function create(context) {
 
   function overview() {
     const rows = papers.flatMap((paper) => paper.items.filter((item) => item.claim).map((item) => [
-      element("button", { type: "button", onclick: () => context.setState({ item: item.name }) }, item.name),
-      short(item.published || item.claim), short(item.here || item.measured), item.verdict]));
+      element("button", { type: "button", onclick: () => context.setState({ item: item.name }) }, breakable(item.name)),
+      short(item.published || item.claim), short(item.here || proseOf(item.measured).words.join(" ")), item.verdict]));
     main.replaceChildren(rows.length ? table(["item", "published", "measured here", "verdict"], rows, "What was run")
       : element("p", {}, "Nothing was run here yet. hypersphere reproduce --list shows what there is."));
   }
@@ -53,17 +55,19 @@ export function create(context) {
     if (!chosen) { overview(); return; }
     const { paper, item } = chosen;
     const words = { true: "holds", false: "does not hold", null: "not decided" };
+    const measured = proseOf(item.measured ?? "");
     main.replaceChildren(
       element("p", {}, element("button", { type: "button", class: "quiet", onclick: () => context.setState({ item: "" }) }, "All items")),
       element("h3", {}, `${item.title} (${item.name})`),
       element("p", { class: "data-soft" }, `${paper.short}: ${paper.title} (${paper.venue}), ${item.place}`),
       remark(KINDS[item.verdict] ?? "warn", item.verdict),
       item.claim ? table(["", "published", "measured here"], [
-        ...(item.published || item.here ? [["in short", item.published, item.here]] : []), ["in words", item.claim, item.measured]]) : "",
+        ...(item.published || item.here ? [["in short", item.published, item.here]] : []), ["in words", element("div", {}, code(item.claim)), element("div", {}, measured.words.map((words) => element("p", {}, code(words))))]]) : "",
+      ...measured.tables.map(({ header, rows }) => table(header, rows, "measured here")),
       item.clauses ? element("ul", {}, Object.entries(item.clauses).map(([clause, holds]) =>
-        element("li", {}, element("b", {}, words[String(holds)]), `: ${clause}`))) : "",
-      item.fault ? element("p", {}, element("b", {}, "Why it does not agree: "), item.fault) : "",
-      item.errata ? element("p", {}, element("b", {}, "Errata: "), item.errata) : "",
+        element("li", {}, element("b", {}, words[String(holds)]), ": ", code(clause)))) : "",
+      item.fault ? element("p", {}, element("b", {}, "Why it does not agree: "), code(item.fault)) : "",
+      item.errata ? element("p", {}, element("b", {}, "Errata: "), code(item.errata)) : "",
       ...item.figures.map((path) => element("figure", { class: "data-box" },
         element("a", { href: picture(path), target: "_blank", rel: "noopener" },
           element("img", { src: picture(path), alt: `${item.title}, computed here`, loading: "lazy" })))),

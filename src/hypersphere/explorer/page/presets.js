@@ -1,4 +1,4 @@
-// Views of the sphere that show one thing each. tests/explorer/test_pages.py lets each of them run and checks its words.
+// Views of the sphere that show one thing each. tests/explorer/test_contract_sphere_page.py lets each of them run and checks its words.
 
 export const PRESETS = [
   {

@@ -92,7 +92,7 @@ export function create(context) {
       run.sentence ? element("p", { role: "status" }, run.sentence) : "",
       ...run.events.map((each) => remark("bad", `Step ${each.step}: ${each.name}`, each.sentence, each.advice && `Try: ${each.advice}`)),
       run.panels.length && !run.events.length ? remark("good", "No verdict against this run") : "",
-      key ? element("p", { class: "data-soft" }, `${key}; red lines: where a verdict began.`) : "",
+      key ? element("p", { class: "data-soft" }, `${key}${run.events.length ? "; red lines: where a verdict began" : ""}.`) : "",
       element("div", { class: "data-figures" }, charts),
       Object.keys(run.scores).length ? table(["score", "value"], Object.entries(run.scores), "Scores at the end") : "",
       run.embeddings && context.api ? element("p", {}, element("a", {

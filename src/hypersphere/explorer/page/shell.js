@@ -5,6 +5,8 @@ import { presetNamed } from "./presets.js";
 import { kernelOf, serverAt } from "./python.js";
 import { STEPS } from "./tour.js";
 
+const NARROW = 760; // pixels of a phone, as in explorer.css
+
 // Classes differ in lightness too, by 11 of 100 and more, so that they can be told apart in grey print.
 export const THEMES = {
   light: { paper: "#ffffff", ground: "#f6f7f9", ink: "#18212d", soft: "#566273", line: "#dde2e9", accent: "#0b66a8",
@@ -199,7 +201,8 @@ export function createShell(root, pages, options) {
     if (act) page.act();
     lit = light ? main.querySelector(light) : null;
     lit?.classList.add("lit");
-    if (options.url) lit?.scrollIntoView({ block: "nearest", behavior: "auto" });
+    // on a phone the card fills the lower half
+    if (options.url) lit?.scrollIntoView({ block: root.clientWidth > NARROW ? "nearest" : "start", behavior: "auto" });
     const last = at + 1 === STEPS.length;
     const fresh = element("section", { class: left ? "tour left" : "tour", role: "dialog",
       "aria-label": `Tour, step ${at + 1} of ${STEPS.length}` },

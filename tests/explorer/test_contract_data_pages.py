@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import re
@@ -15,12 +14,11 @@ import numpy as np
 import pytest
 
 from hypersphere.explorer.server import Server, start_server
+from tests.explorer.asking import PIXEL
 
 LAPTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 EVIL = "<img src=x onerror=alert(1)>"
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+MEASURED = "it does, by `dissect`:\n\n| seed | loss |\n|:--|--:|\n| first | 0.25 ± 0.01 |\n| second | 0.5 |"
 # A frame with the least that the pages ask of one: state in the address, an api, and the catalogue.
 SHELL = b"""
 import { create as embeddings } from "./embeddings.js";
@@ -73,8 +71,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     (study / "results.json").write_text(json.dumps(tree))
     item = top / "results" / "li2024" / "fig2"
     item.mkdir(parents=True)
-    tree = {"verdict": "agrees", "claim": EVIL, "measured": "it does", "clauses": {"falls": True},
-            "tables": {"cells": [{"cell": k} for k in range(70)]}}  # fmt: skip
+    tree = {"verdict": "agrees", "claim": f"{EVIL} stands in the figure", "measured": MEASURED,
+            "clauses": {"falls": True}, "tables": {"cells": [{"cell": k} for k in range(70)]}}  # fmt: skip
     (item / "results.json").write_text(json.dumps(tree))
     (item / "fig2.png").write_bytes(PIXEL)
     z = np.random.default_rng(0).normal(size=(40, 6))
@@ -217,9 +215,15 @@ def test_an_item_stands_beside_its_figure(tab: Callable[..., Any]) -> None:
             break
         page.wait_for_timeout(50)
     assert picture.evaluate("(node) => node.naturalWidth") == 1 and page.locator("td", has_text=EVIL).count() == 1
-    assert page.locator("caption").last.inner_text() == "cells, the first 60 of 70 rows"
+    captions = page.locator("caption")
+    assert captions.all_inner_texts() == ["measured here", "cells, the first 60 of 70 rows"]
+    printed = page.get_by_role("region", name="measured here", exact=True).locator(
+        "td"
+    )  # a table of the text is one on the page
+    assert printed.all_inner_texts() == ["first", "0.25 ± 0.01", "second", "0.5"]
+    assert page.locator("td code").inner_text() == "dissect" and "|" not in page.locator(".data-root").inner_text()
     page.get_by_role("button", name="All items").click()
-    page.get_by_role("cell", name="it does").wait_for()
+    page.get_by_role("cell", name="it does, by").wait_for()
 
 
 def test_two_tabs_do_not_disturb_each_other(tab: Callable[..., Any]) -> None:
@@ -235,8 +239,10 @@ def test_pages_fit_a_phone_in_the_dark(tab: Callable[..., Any]) -> None:
     page = tab("embeddings", PHONE, color_scheme="dark")
     page.get_by_text("Pairs to look at").wait_for()
     assert not is_wide(page, PHONE["width"])
-    for view, words in (("runs?run=runs/first", "where a verdict began"), ("papers", "What was run")):
+    for view, words in (("runs?run=runs/first", "a training batch: solid"), ("papers", "What was run")):
         page.goto(page.url.partition("#")[0] + f"#{view}")
         page.get_by_text(words).first.wait_for()
         assert page.locator("h1").count() == 1
         assert not is_wide(page, PHONE["width"]), view
+    cells = page.locator("td").all()
+    assert len(cells) == 4 and all(each.bounding_box()["width"] > 300 for each in cells)  # a card, not four columns
