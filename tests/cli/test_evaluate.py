@@ -110,7 +110,7 @@ def test_mteb_runs_on_the_same_model_or_says_it_is_missing(model: Path, monkeypa
     "words, sentence",
     [
         ((), "Name a MODEL"),
-        (("{model}",), "Say what to evaluate"),
+        (("{model}",), "Name the sets to evaluate on"),
         (("{model}", "--sts", "{tmp}/no"), "There is no folder"),
         (("{model}", "--sts", "{tmp}"), "has no STS12"),
         (("{model}", "--sts", "{folder}", "--tasks", "STS-B,SICKR"), "did you mean 'SICK-R'?"),
