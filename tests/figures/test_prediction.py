@@ -14,7 +14,7 @@ def test_right_predictions_stand_on_the_diagonal_of_panels_with_one_range() -> N
     assert list(registered.get_xdata()) == list(registered.get_ydata()) == [50]
     assert list(second.lines[1].get_xdata()) == [80, 50]  # predicted to the right, measured upwards
     assert first.get_xlim() == first.get_ylim() == second.get_xlim() == (40 - 1.6, 80 + 1.6)
-    assert [text.get_text() for text in first.get_legend().get_texts()] == ["composed", "registered"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["composed", "registered"]
 
 
 def test_equal_scores_leave_the_picture_a_range() -> None:

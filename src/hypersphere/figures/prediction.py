@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypersphere.figures.anatomy import INK, frame, new_figure
 from hypersphere.figures.comparison import COLOURS
+from hypersphere.figures.conjectures import legend_below
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +37,5 @@ def draw_predictions(
         axes.set_xlabel("predicted from the other objectives", size=8.5, color=INK)
         axes.set_ylabel("measured test score" if place == 0 else "", size=8.5, color=INK)
         axes.set_title(title, size=8.5, color=INK, loc="left")
-        if place == 0:
-            axes.legend(frameon=False, fontsize=8, loc="upper left")
+    legend_below(figure, figure.axes)
     return figure

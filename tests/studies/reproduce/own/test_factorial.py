@@ -1,6 +1,6 @@
 """hypersphere/factorial on made-up worlds whose answer is known."""
 
-from hypersphere.studies.reproduce.own.factorial import PARTS, SETS, analyse, factorial
+from hypersphere.studies.reproduce.own.factorial import ADDED, PARTS, SETS, analyse, factorial
 from tests.studies.reproduce.fabricated import held, result
 from tests.studies.reproduce.own.worlds import CONTESTS, NUMBERS, world
 
@@ -9,20 +9,27 @@ def judged(finding, part, data="images"):
     return finding.clauses[f"{data}: {PARTS[part]}"]
 
 
+def adds(finding):
+    """Whether the anatomy adds to alignment and uniformity on images: its interval is above 0."""
+    return next(row["low"] > 0 for row in finding.data["predictors"] if row["numbers"] == ADDED)
+
+
 def test_what_the_anatomy_decides_is_predicted_from_it():
     finding = factorial(
         world(lambda n, draw: 30 + 10 * n["with_gradient"] - 8 * n["hardest_weight"] + draw.normal() / 9)
     )
     assert [judged(finding, part) for part in range(3)] == [True, True, True]
     assert judged(finding, 0, "text") is True and len(finding.clauses) == 6
-    assert "Images: 75 composed losses and 26 registered" in finding.measured
+    assert "Images: 75 composed losses and 36 registered" in finding.measured
     assert "Text: 12 composed losses and 8 registered" in finding.measured
+    assert adds(finding)
 
 
 def test_what_alignment_decides_is_not():
     finding = factorial(world(lambda n, draw: 30 + 10 * n["alignment"] - 8 * n["uniformity"]))
     assert judged(finding, 1) is False and finding.verdict in ("does not agree", "partly")
     assert "whether it is the scale or the idea" in finding.fault
+    assert not adds(finding)
 
 
 def test_noise_is_predicted_by_nothing():

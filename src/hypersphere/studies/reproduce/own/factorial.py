@@ -36,6 +36,7 @@ PARTS = (
     "they predict it better than alignment and uniformity alone",
     "composed losses predict the registered objectives better than the mean of all",
 )
+MORE, ADDED = "anatomy minus alignment and uniformity", "both minus alignment and uniformity"
 FEWEST = 8  # objectives for a regression
 COMPOSED = "paradigm"
 RATIOS = (0.01, 100.0)  # a ratio outside counts as the nearer end
@@ -56,12 +57,16 @@ class Point:
 
 @dataclass(frozen=True)
 class Analysis:
-    """One contest: its objectives, and how well each set of numbers predicts unseen objectives."""
+    """One contest: its objectives, and how well each set of numbers predicts unseen objectives.
+
+    more, added: how much more than alignment and uniformity the anatomy explains, and both together.
+    """
 
     points: list[Point]
     left_out: list[str]
     predictions: dict[str, Prediction] = field(default_factory=dict)
     more: tuple[float, float, float] | None = None
+    added: tuple[float, float, float] | None = None
     transfer: Prediction | None = None
 
     @property
@@ -119,10 +124,11 @@ def analyse(rows: Sequence[Row]) -> Analysis:
     quality = np.array([point.quality for point in points])
     predictions = {words: predict(_features(points, names), quality, groups) for words, names in SETS.items()}
     more = gain(predictions["measured anatomy"], predictions["alignment and uniformity"], quality)
+    added = gain(predictions["both"], predictions["alignment and uniformity"], quality)
     registered = [index for index, point in enumerate(points) if not point.composed]
     enough = len(registered) >= FEWEST and len(points) - len(registered) >= FEWEST
     transfer = predict(_features(points, ANATOMY), quality, [registered]) if enough else None
-    return Analysis(points, left_out, predictions, more, transfer)
+    return Analysis(points, left_out, predictions, more, added, transfer)
 
 
 def _point(row: Row) -> Point | None:
@@ -187,10 +193,10 @@ def _tables(analyses: Mapping[str, Analysis]) -> dict[str, list[dict[str, Any]]]
             {"data": data, "numbers": words, "explained": line.explained, "low": line.low, "high": line.high}
             for words, line in lines.items()
         ]
-        if each.more is not None:
-            names = ("explained", "low", "high")
-            predictors.append({"data": data, "numbers": "anatomy minus alignment and uniformity",
-                               **dict(zip(names, each.more, strict=True))})  # fmt: skip
+        for words, difference in ((MORE, each.more), (ADDED, each.added)):
+            if difference is not None:
+                names = ("explained", "low", "high")
+                predictors.append({"data": data, "numbers": words, **dict(zip(names, difference, strict=True))})
     return {name: rows for name, rows in {"objectives": objectives, "predictors": predictors}.items() if rows}
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from hypersphere.report import atomic_write, markdown_table
 from hypersphere.studies.reproduce.contest import Contest, contests, recorded
 from hypersphere.studies.reproduce.index import results_of
-from hypersphere.studies.reproduce.own.factorial import ANATOMY, PARTS, PLACES, SETS, WORDS
+from hypersphere.studies.reproduce.own.factorial import ADDED, ANATOMY, MORE, PARTS, PLACES, SETS, WORDS
 
 ITEM = "hypersphere/factorial"
 NAMES = {"images": "factorial-images", "text": "factorial-text"}
@@ -96,12 +96,23 @@ def _prediction(tree: Mapping[str, Any], home: str) -> str:
     lines = ["## How well an unseen objective is predicted", "", "Share of the variance explained; 0 is the baseline "
              "\"mean of all\", below 0 is worse than it. In brackets 95 % intervals.", ""]  # fmt: skip
     predictors = tree["tables"].get("predictors", [])
-    chosen = [*list(SETS)[:3], "anatomy minus alignment and uniformity", "measured anatomy, composed to registered"]
+    chosen = [*list(SETS)[:3], MORE, ADDED, "measured anatomy, composed to registered"]
     lines += [markdown_table(["predicted from", *NAMES], [[words, *_cells(predictors, words)] for words in chosen]), ""]
+    lines += [_in_addition(predictors), ""]
     for data in NAMES:
         if any(row["data"] == data for row in predictors):
             lines += [f"![Predicted and measured test scores, {data}]({home}/prediction-{data}.png)", ""]
     return "\n".join(lines)
+
+
+def _in_addition(predictors: Rows) -> str:
+    """Nie et al.'s claim: are alignment and uniformity enough? A question asked after the runs."""
+    answers = {row["data"]: row["low"] > 0 for row in predictors if row["numbers"] == ADDED}
+    told = "; ".join(
+        f"on {data} the anatomy {'adds to' if adds else 'is not shown to add to'} alignment and uniformity"
+        for data, adds in answers.items()
+    )
+    return f"Whether alignment and uniformity are enough was asked after the runs: {told}." if told else ""
 
 
 def _alone(predictors: Rows) -> str:
