@@ -10,6 +10,7 @@ import torch
 from info_nce import InfoNCE
 
 import hypersphere as hs
+from hypersphere.testing import workers
 from hypersphere.testing.example import views
 from tests.integrations.small import losses_of_an_encoder
 
@@ -55,3 +56,25 @@ def test_an_encoder_trains_with_it() -> None:
 def test_bad_input_gets_one_sentence(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("mode", ["paired", "unpaired"])
+def test_two_processes_are_the_peer_with_the_whole_batch(mode: str) -> None:
+    """With negatives of each query's own, and with the negatives of both processes for all."""
+    query, key = (each.requires_grad_() for each in views(7, 4))
+    negatives = views(21, 4)[0].reshape(7, 3, 4) if mode == "paired" else views(7, 4)[1].roll(1, 0)
+    negatives = negatives.detach().clone().requires_grad_()
+    expected = InfoNCE(negative_mode=mode)(query, key, negatives)
+    grads = torch.autograd.grad(expected, [query, key, negatives])
+    by_rank = workers(2).run(_part, mode, query.detach(), key.detach(), negatives.detach())
+    for value, *_ in by_rank:
+        assert value == pytest.approx(expected.item(), rel=1e-12)
+    for place, grad in enumerate(grads, start=1):
+        torch.testing.assert_close(torch.cat([each[place] for each in by_rank]) / 2, grad, rtol=1e-9, atol=1e-11)
+
+
+def _part(mode: str, *whole: torch.Tensor) -> list[Any]:
+    own = (slice(0, 3), slice(3, 7))[torch.distributed.get_rank()]
+    parts = [each[own].clone().requires_grad_() for each in whole]
+    loss = Own(negative_mode=mode, gather=True)(*parts)
+    return [loss.item(), *torch.autograd.grad(loss, parts)]

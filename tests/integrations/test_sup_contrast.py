@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 import hypersphere as hs
+from hypersphere.testing import workers
 from hypersphere.testing.example import views
 from tests.integrations.small import losses_of_an_encoder
 
@@ -93,3 +94,20 @@ def test_an_encoder_trains_with_it() -> None:
 def test_bad_input_gets_one_sentence(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("mode", ["all", "one"])
+def test_two_processes_are_one_with_the_whole_batch(mode: str) -> None:
+    features, labels = torch.stack(views(7, 4), dim=1).requires_grad_(), torch.tensor([0, 1, 0, 2, 1, 1, 2])
+    expected = SupContrast(contrast_mode=mode)(features, labels)
+    (grad,) = torch.autograd.grad(expected, [features])
+    by_rank = workers(2).run(_part, mode, features.detach(), labels)
+    assert [value for value, _ in by_rank] == pytest.approx([expected.item()] * 2, rel=1e-12)
+    torch.testing.assert_close(torch.cat([each for _, each in by_rank]) / 2, grad, rtol=1e-9, atol=1e-11)
+
+
+def _part(mode: str, features: Tensor, labels: Tensor) -> tuple[float, Tensor]:
+    own = (slice(0, 3), slice(3, 7))[torch.distributed.get_rank()]
+    rows = features[own].clone().requires_grad_()
+    loss = SupContrast(contrast_mode=mode, gather=True)(rows, labels[own])
+    return loss.item(), torch.autograd.grad(loss, [rows])[0]

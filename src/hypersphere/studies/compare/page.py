@@ -64,7 +64,7 @@ def ranking_figure(comparison: Comparison) -> Figure | None:
     return draw_ranking(
         {row.name: list(row.test.values()) for row in scored},
         {row.name: (row.summary.low, row.summary.high) for row in scored if row.summary},
-        f"Test scores of {len(scored)} contestants on {title_of(comparison)}",
+        f"Test scores of {len(scored)} contestant{'s' if len(scored) > 1 else ''} on {title_of(comparison)}",
         f"test {comparison.metric}",
     )
 
