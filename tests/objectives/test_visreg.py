@@ -95,3 +95,21 @@ def test_directions_in_several_chunks_are_those_one_by_one(monkeypatch: pytest.M
     grads = [torch.autograd.grad(each, rows)[0] for each in (value, expected)]
     torch.testing.assert_close(*grads)
     assert torch.autograd.gradgradcheck(lambda z: quantile_distance(z, columns), rows)
+
+
+def test_features_that_begin_small_shrink() -> None:
+    """Along the rows shape pulls inwards by the same share at any size, since σ has no gradient there, and scale pushes
+    outwards by 2σ(1-σ)."""
+    z = views(128, 16)[0]
+    z = (z - z.mean(dim=0)) / z.std(dim=0, unbiased=False)
+    pulls = {}
+    for size in (0.3, 0.05, 0.001):
+        rows = (size * z).requires_grad_()
+        terms = regulariser(num_slices=64).terms(rows, size * z)
+        pulls[size], push = (
+            (torch.autograd.grad(terms[name], rows, retain_graph=True)[0] * rows).sum().item()
+            for name in ("shape", "scale")
+        )
+        assert push == pytest.approx(-size * (1 - size), rel=1e-6)  # half of it: the other view stays
+    assert pulls == pytest.approx(dict.fromkeys(pulls, pulls[0.3]), rel=1e-6)
+    assert 0.001 < pulls[0.001] < 0.3 * 0.7  # the smallest shrinks, the largest grows
