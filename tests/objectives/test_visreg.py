@@ -112,4 +112,4 @@ def test_features_that_begin_small_shrink() -> None:
         )
         assert push == pytest.approx(-size * (1 - size), rel=1e-6)  # half of it: the other view stays
     assert pulls == pytest.approx(dict.fromkeys(pulls, pulls[0.3]), rel=1e-6)
-    assert 0.001 < pulls[0.001] < 0.3 * 0.7  # the smallest shrinks, the largest grows
+    assert pulls[0.001] == pytest.approx(0.04 * (1 - 0.04), abs=0.015)  # below a deviation of 0.04 the pull wins
